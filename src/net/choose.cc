@@ -15,8 +15,6 @@
 namespace sccl::net {
 namespace {
 
-constexpr const char* kUcx = "ucx";
-
 std::string with_speed(const std::string& name, int mbits_per_s) {
   return mbits_per_s > 0 ? fmt::format("{} ({} Gbit/s)", name, mbits_per_s / 1000.0) : name;
 }

@@ -16,6 +16,8 @@
 
 namespace sccl::net {
 
+inline constexpr const char* kUcx = "ucx";  // its key as an engine, and its name in settings
+
 // A network interface of this host.
 struct NetInterface {
   std::string name;

@@ -25,7 +25,9 @@
 #include "runtime/membership/hosts/host_links.h"
 #include "runtime/membership/hosts/host_rails.h"
 #include "runtime/membership/hosts/host_topology.h"
+#include "runtime/membership/hosts/host_values.h"
 #include "runtime/membership/hosts/probe_memory.h"
+#include "runtime/membership/hosts/protocol_version.h"
 #include "runtime/membership/links.h"
 #include "runtime/membership/shared_memory.h"
 #include "runtime/membership/tuner_situation.h"
@@ -40,10 +42,9 @@ namespace {
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
 constexpr std::uint32_t kProtocolVersion = 14;
-constexpr std::size_t kHostNameBytes = 64;
 
 struct PeerRecord {
-  std::uint32_t version = kProtocolVersion;
+  VersionHead head{kProtocolVersion, {}};
   std::int32_t process = 0;
   std::uint64_t host = 0;
   std::uint64_t process_token = 0;  // of host::OwnLife
@@ -56,7 +57,6 @@ struct PeerRecord {
   std::uint8_t lets_others_fence = 0;
   std::uint8_t has_tuner_plugin = 0;  // only rank 0's value counts
   SettingsRecord settings;
-  std::array<char, kHostNameBytes> host_name{};
   DeviceRecord device;
 };
 static_assert(std::is_trivially_copyable_v<PeerRecord>);
@@ -94,6 +94,20 @@ LinkQuestion question_on(const std::vector<Rank>& ranks, const std::vector<PeerR
   question.vendor = device->driver->vendor;
   for (const DeviceRecord& record : devices) question.busids.emplace_back(record.busid.data());
   return question;
+}
+
+// One line for each setting in which hosts differ.
+void tell_different_settings(const std::vector<PeerRecord>& records, const HostGroups& groups) {
+  std::vector<Settings> settings;
+  std::vector<std::string> hosts;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    settings.push_back(from_record(records[rank].settings));
+    settings.back().slot_bytes = records[rank].settings.slot_bytes_between_hosts;
+    hosts.push_back(groups.names[static_cast<std::size_t>(groups.of[rank])]);
+  }
+  for (const SettingValues& setting : different_settings(settings))
+    log::info(log::Subsystem::init, "{} differs: {}: {} counts at all ranks: set it alike on all hosts", setting.name,
+              values_by_host(setting.values, hosts), setting.least_counts ? "the least" : "rank 0's");
 }
 
 bool tuning_files_exist() {
@@ -169,7 +183,7 @@ class InitExchange {
     record.named_links = named_links();
     record.writes_description = writes_description(membership_.rank) ? 1 : 0;
     if (device_) record.device = record_of(*device_, most_blocks_);
-    ::gethostname(record.host_name.data(), record.host_name.size() - 1);
+    ::gethostname(record.head.host_name.data(), record.head.host_name.size() - 1);
     record.lets_others_fence = host::let_others_fence() ? 1 : 0;
     if (membership_.rank == 0 && membership_.ranks > 1) tuner_library_ = PluginLibrary::open(kTunerPlugin);
     record.has_tuner_plugin = tuner_library_ != nullptr ? 1 : 0;
@@ -180,21 +194,14 @@ class InitExchange {
   }
 
   std::vector<PeerRecord> exchange(const PeerRecord& record) {
+    const std::vector<Bytes> all = bootstrap_.all_gather(to_bytes(record), deadline_);
+    check_versions(all);
     std::vector<PeerRecord> records;
-    for (const Bytes& bytes : bootstrap_.all_gather(to_bytes(record), deadline_))
-      records.push_back(from_bytes<PeerRecord>(bytes, static_cast<Rank>(records.size())));
+    for (const Bytes& bytes : all) records.push_back(from_bytes<PeerRecord>(bytes, static_cast<Rank>(records.size())));
     return records;
   }
 
   void check_records(const Settings& mine) {
-    for (Rank rank = 0; rank < membership_.ranks; ++rank) {
-      const PeerRecord& record = records_[static_cast<std::size_t>(rank)];
-      if (record.version != kProtocolVersion)
-        fail(ErrorCode::invalid_usage,
-             "rank {} speaks version {} of the init protocol and rank {} version {}: use one "
-             "library version on all ranks",
-             rank, record.version, membership_.rank, kProtocolVersion);
-    }
     membership_.settings = from_record(records_.front().settings);
     membership_.settings.topology = mine.topology;  // agree_on_topology() settles the topology
     for (const PeerRecord& record : records_) {     // slots and areas must fit every rank's memory limit
@@ -213,11 +220,12 @@ class InitExchange {
     std::vector<std::string> names;
     for (const PeerRecord& record : records_) {
       hosts.push_back(record.host);
-      names.emplace_back(record.host_name.data());
+      names.emplace_back(record.head.host_name.data());
     }
     membership_.hosts = group_by_host(hosts, names);
     if (!membership_.hosts.are_several()) return;
     check_host_count(membership_.hosts);
+    if (membership_.rank == 0) tell_different_settings(records_, membership_.hosts);
     Settings& settings = membership_.settings;
     if (membership_.rank == 0 && settings.tune != TuneMode::off)
       log::info(log::Subsystem::init,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/settings/env.h"
@@ -22,6 +23,7 @@ namespace {
 
 bool must_be_deterministic() { return env::flag("SCCL_DETERMINISTIC", false); }
 
+constexpr const char* kSlotBytes = "SCCL_SLOT_BYTES";
 constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 // Between hosts a message costs by packets: Linux sends up to 45 segments of 1448 bytes as one. With its heads, a
 // message of this length takes four of them; one of 128 KiB takes two and a third for its last bytes.
@@ -99,7 +101,7 @@ namespace {
 // NCCL_BUFFSIZE limits the bytes of all slots of a connection together.
 std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes) {
   const auto given =
-      env::number("SCCL_SLOT_BYTES", by_default, kLeastSlotBytes, kMostSlotBytes,
+      env::number(kSlotBytes, by_default, kLeastSlotBytes, kMostSlotBytes,
                   fmt::format("{} ({} between hosts)", kDefaultSlotBytes, kDefaultSlotBytesBetweenHosts));
   const auto asked = given / 4096 * 4096;
   const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
@@ -243,6 +245,11 @@ SumOrder arrival_order(const Settings& settings) {
   return SumOrder::fixed;
 }
 
+std::string end_of_topology(const std::string& topology) {
+  constexpr std::size_t kMost = SettingsRecord::kTopologyTextBytes - 1;
+  return topology.size() <= kMost ? topology : topology.substr(topology.size() - kMost);
+}
+
 }  // namespace
 
 std::string Settings::algorithm(Collective collective) const {
@@ -305,12 +312,14 @@ SettingsRecord to_record(const Settings& settings) {
   record.arrival_order = static_cast<std::uint8_t>(settings.arrival_order);
   record.arrival_bytes = settings.arrival_bytes;
   std::strncpy(record.algorithms.data(), settings.algorithms.c_str(), record.algorithms.size() - 1);
+  std::strncpy(record.topology.data(), end_of_topology(settings.topology).c_str(), record.topology.size() - 1);
   return record;
 }
 
 Settings from_record(const SettingsRecord& record) {
   Settings settings;
   settings.algorithms = record.algorithms.data();
+  settings.topology = record.topology.data();
   settings.protocol = static_cast<ProtocolChoice>(record.protocol);
   settings.lines_allowed = record.lines_allowed != 0;
   settings.slot_bytes = record.slot_bytes;
@@ -327,28 +336,58 @@ Settings from_record(const SettingsRecord& record) {
   return settings;
 }
 
-std::vector<std::string> differences(const Settings& mine, const Settings& theirs) {
-  std::vector<std::string> found;
-  const auto compare = [&](const char* name, const auto& a, const auto& b) {
-    if (a != b) found.push_back(fmt::format("{}={} instead of {}", name, a, b));
-  };
-  const auto algorithms = [](const Settings& one) { return one.algorithms.empty() ? "auto" : one.algorithms; };
-  compare("SCCL_ALGO", algorithms(mine), algorithms(theirs));
-  compare("SCCL_PROTO", name_of(mine.protocol), name_of(theirs.protocol));
-  compare("LL128 of NCCL_PROTO", mine.lines_allowed ? 1 : 0, theirs.lines_allowed ? 1 : 0);
-  compare("SCCL_SLOT_BYTES", mine.slot_bytes, theirs.slot_bytes);
-  compare("SCCL_DIRECT", mine.direct_allowed ? 1 : 0, theirs.direct_allowed ? 1 : 0);
-  compare("SCCL_CHUNK", mine.chunk_bytes, theirs.chunk_bytes);
-  compare("SCCL_STREAM_BYTES", mine.stream_bytes, theirs.stream_bytes);
-  compare("SCCL_DISPATCH", text_of(kDispatches, mine.dispatch), text_of(kDispatches, theirs.dispatch));
-  compare("SCCL_ARRIVAL", text_of(kArrivalForms, mine.arrival), text_of(kArrivalForms, theirs.arrival));
-  compare("SCCL_VENDOR", name_of(mine.vendor), name_of(theirs.vendor));
-  compare("SCCL_TUNE", text_of(kTuneModes, mine.tune), text_of(kTuneModes, theirs.tune));
-  compare("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", mine.sum_order == SumOrder::fixed ? "fixed" : "free",
-          theirs.sum_order == SumOrder::fixed ? "fixed" : "free");
-  compare("order of sums by SCCL_ARRIVAL", mine.arrival_order == SumOrder::fixed ? "fixed" : "free",
-          theirs.arrival_order == SumOrder::fixed ? "fixed" : "free");
+namespace {
+
+// What ranks should have alike, always in the same order.
+std::vector<std::pair<std::string, std::string>> values_of(const Settings& of) {
+  std::vector<std::pair<std::string, std::string>> found;
+  const auto add = [&](const char* name, const auto& value) { found.emplace_back(name, fmt::format("{}", value)); };
+  const auto order = [](SumOrder one) { return one == SumOrder::fixed ? "fixed" : "free"; };
+  add("SCCL_TOPO", of.topology.empty() ? "unset" : end_of_topology(of.topology));
+  add("SCCL_ALGO", of.algorithms.empty() ? "auto" : of.algorithms);
+  add("SCCL_PROTO", name_of(of.protocol));
+  add("LL128 of NCCL_PROTO", of.lines_allowed ? 1 : 0);
+  add(kSlotBytes, of.slot_bytes);
+  add("SCCL_DIRECT", of.direct_allowed ? 1 : 0);
+  add("SCCL_CHUNK", of.chunk_bytes);
+  add("SCCL_STREAM_BYTES", of.stream_bytes);
+  add("SCCL_DISPATCH", text_of(kDispatches, of.dispatch));
+  add("SCCL_ARRIVAL", text_of(kArrivalForms, of.arrival));
+  add("SCCL_VENDOR", name_of(of.vendor));
+  add("SCCL_TUNE", text_of(kTuneModes, of.tune));
+  add("order of sums by SCCL_TUNE and SCCL_DETERMINISTIC", order(of.sum_order));
+  add("order of sums by SCCL_ARRIVAL", order(of.arrival_order));
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(const Settings& mine, const Settings& theirs) {
+  const auto own = values_of(mine);
+  const auto other = values_of(theirs);
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at < own.size(); ++at)
+    if (own[at] != other[at])
+      found.push_back(fmt::format("{}={} instead of {}", own[at].first, own[at].second, other[at].second));
+  return found;
+}
+
+std::vector<SettingValues> different_settings(std::span<const Settings> by_rank) {
+  std::vector<SettingValues> all;
+  for (const Settings& one : by_rank) {
+    const auto values = values_of(one);
+    all.resize(values.size());
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      all[at].name = values[at].first;
+      all[at].values.push_back(values[at].second);
+      all[at].least_counts = all[at].name == kSlotBytes;
+    }
+  }
+  std::erase_if(all, [](const SettingValues& setting) {
+    return std::all_of(setting.values.begin(), setting.values.end(),
+                       [&](const std::string& value) { return value == setting.values.front(); });
+  });
+  return all;
 }
 
 }  // namespace sccl::runtime

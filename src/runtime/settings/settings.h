@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,7 @@ std::size_t slot_bytes_between_hosts(int ranks, const Settings& settings);
 // A rank's settings as plain bytes, for the exchange during init. Ranks agree on the topology in a separate step.
 struct SettingsRecord {
   static constexpr std::size_t kAlgorithmTextBytes = 256;
+  static constexpr std::size_t kTopologyTextBytes = 64;
 
   std::uint64_t slot_bytes = 0;
   std::uint64_t slot_bytes_between_hosts = 0;  // of Settings only once the ranks are known to be on several hosts
@@ -83,11 +85,20 @@ struct SettingsRecord {
   std::uint8_t vendor = 0;
   std::uint8_t arrival_order = 0;
   std::array<char, kAlgorithmTextBytes> algorithms{};
+  std::array<char, kTopologyTextBytes> topology{};  // the end of a longer text, only to compare it
 };
 SettingsRecord to_record(const Settings& settings);
 Settings from_record(const SettingsRecord& record);
 
 // One text for each setting that differs, such as "SCCL_PROTO=ll instead of simple".
 std::vector<std::string> differences(const Settings& mine, const Settings& theirs);
+
+// A setting that is not alike at all ranks.
+struct SettingValues {
+  std::string name;
+  std::vector<std::string> values;  // by rank
+  bool least_counts = false;        // else rank 0's
+};
+std::vector<SettingValues> different_settings(std::span<const Settings> by_rank);
 
 }  // namespace sccl::runtime

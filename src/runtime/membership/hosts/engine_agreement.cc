@@ -10,17 +10,19 @@
 #include "base/settings/log.h"
 #include "net/choose.h"
 #include "runtime/bootstrap/sockets/first_half.h"
+#include "runtime/membership/hosts/host_values.h"
 
 namespace sccl::runtime {
 namespace {
 
-// What a rank tells the others, as lines: the code of an error or 0, its text, then keys and refusals with a letter
-// before each.
+// What a rank tells the others, as lines: the code of an error or 0, its text, then keys, counts of rails, names and
+// refusals with a letter before each.
 struct Told {
   int code = 0;
   std::string error;
   std::vector<std::string> keys;
-  std::vector<int> rails;  // by key
+  std::vector<int> rails;          // by key
+  std::vector<std::string> names;  // of engines with their versions, by key
   std::vector<std::string> refusals;
 };
 
@@ -33,6 +35,7 @@ std::string to_text(const Told& told) {
   std::string text = fmt::format("{}\n{}\n", told.code, one_line(told.error));
   for (const std::string& key : told.keys) text += "k" + one_line(key) + "\n";
   for (const int rails : told.rails) text += fmt::format("n{}\n", rails);
+  for (const std::string& name : told.names) text += "v" + one_line(name) + "\n";
   for (const std::string& refusal : told.refusals) text += "r" + one_line(refusal) + "\n";
   return text;
 }
@@ -51,6 +54,7 @@ Told from_text(std::string_view text) {
     const std::string line = next();
     if (line.starts_with('k')) told.keys.push_back(line.substr(1));
     if (line.starts_with('n')) told.rails.push_back(std::atoi(line.c_str() + 1));
+    if (line.starts_with('v')) told.names.push_back(line.substr(1));
     if (line.starts_with('r')) told.refusals.push_back(line.substr(1));
   }
   return told;
@@ -67,6 +71,40 @@ net::RailSettings rail_settings(const EngineQuestion& question) {
   if (env::number("NCCL_CROSS_NIC", 2, 0, 2) == 1) settings.crossing = net::RailSettings::Crossing::allowed;
   settings.loss_limit = question.host_timeout;
   return settings;
+}
+
+std::size_t place_of(const std::string& key, const Told& told) {
+  return static_cast<std::size_t>(std::find(told.keys.begin(), told.keys.end(), key) - told.keys.begin());
+}
+
+// Versions of UCX understand one another. Nobody promises that of a plugin's.
+void tell_versions(const std::string& key, const std::vector<Told>& all, const std::vector<std::string>& hosts) {
+  std::vector<std::string> names;
+  for (const Told& told : all) {
+    const std::size_t at = place_of(key, told);
+    names.push_back(at < told.names.size() ? told.names[at] : "an unknown version");
+  }
+  const auto is_first = [&](const std::string& name) { return name == names.front(); };
+  if (std::all_of(names.begin(), names.end(), is_first)) return;
+  const std::string text = values_by_host(names, hosts);
+  if (key == net::kUcx)
+    log::info(log::Subsystem::init, "hosts have different versions of UCX: {}", text);
+  else
+    log::warn(
+        "hosts have different versions of a net plugin, which may not understand one another: {}: install one "
+        "version on all hosts",
+        text);
+}
+
+// Every rank has an engine, but not the same one.
+[[noreturn]] void fail_different_engines(const std::vector<Told>& all, const std::vector<std::string>& hosts) {
+  std::vector<std::string> offers;
+  for (const Told& told : all) offers.push_back(fmt::format("{}", fmt::join(told.keys, " or ")));
+  fail(
+      ErrorCode::invalid_usage,
+      "the hosts were told to use different engines, and data cannot pass between them: {}: set SCCL_NET, NCCL_NET and "
+      "NCCL_NET_PLUGIN (or ncclConfig_t.netName) alike on all hosts",
+      values_by_host(offers, hosts));
 }
 
 // The first rank's error, the same text everywhere.
@@ -108,6 +146,7 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
     for (const net::Engine& engine : offer.engines) {
       mine.keys.push_back(engine.key);
       mine.rails.push_back(static_cast<int>(engine.rails.size()));
+      mine.names.push_back(engine.net->name());
     }
     mine.refusals = offer.refusals;
   } catch (const Error& error) {
@@ -132,13 +171,16 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
     const auto engine = std::find_if(offer.engines.begin(), offer.engines.end(),
                                      [&](const net::Engine& one) { return one.key == key; });
     log::info(log::Subsystem::init, "rank {}: between hosts: {}", question.rank, engine->description);
+    if (question.rank == 0) tell_versions(key, all, hosts);
     const auto has_several = [&](const Told& told) {
-      const auto at = static_cast<std::size_t>(std::find(told.keys.begin(), told.keys.end(), key) - told.keys.begin());
+      const std::size_t at = place_of(key, told);
       return at < told.rails.size() && told.rails[at] > 1;
     };
     const auto use = std::any_of(all.begin(), all.end(), has_several) ? net::RailUse::together : net::RailUse::alone;
     return {net::taken(std::move(*engine), use, rail_settings(question)), key};
   }
+  if (std::none_of(all.begin(), all.end(), [](const Told& told) { return told.keys.empty(); }))
+    fail_different_engines(all, hosts);
   std::vector<std::string> refusals;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (const std::string& refusal : all[rank].refusals)

@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "runtime/bootstrap/sockets/first_half.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
+#include "runtime/membership/hosts/host_values.h"
 
 namespace sccl::runtime {
 namespace {
@@ -53,6 +55,19 @@ std::vector<std::string> gather_texts(const std::string& mine, Bootstrap& bootst
   return texts;
 }
 
+// Rank 0 tells where others were told other figures than its own, which count.
+void tell_differences(const char* setting, const std::vector<AgentRecord>& records, std::int64_t AgentRecord::*figure,
+                      const HostGroups& groups) {
+  std::vector<std::string> values, hosts;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    values.push_back(std::to_string(records[rank].*figure));
+    hosts.push_back(groups.names[static_cast<std::size_t>(groups.of[rank])]);
+  }
+  if (std::all_of(values.begin(), values.end(), [&](const std::string& one) { return one == values.front(); })) return;
+  log::info(log::Subsystem::init, "{} differs: {}: rank 0's counts at all ranks: set it alike on all hosts", setting,
+            values_by_host(values, hosts));
+}
+
 }  // namespace
 
 void check_host_count(const HostGroups& groups) {
@@ -75,6 +90,10 @@ StartedAgent start_agent(AgentRequest request, Bootstrap& bootstrap, Deadline de
     mine.addresses[mine.count++] = address;
   }
   const auto records = gather_values(mine, "agent", bootstrap, deadline);
+  if (request.rank == 0) {
+    tell_differences("SCCL_HOST_TIMEOUT_MS", records, &AgentRecord::timeout_ms, request.groups);
+    tell_differences("SCCL_HOST_FANOUT", records, &AgentRecord::fanout, request.groups);
+  }
   setup.own = {bootstrap.secret(), bootstrap.identity(), request.rank, request.groups.of[own]};
   setup.members = std::move(request.members);
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
