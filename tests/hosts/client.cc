@@ -77,6 +77,8 @@ class Rank {
     if (verb == "growid") return make_grow_id();
     if (verb == "grow") return grow(words);
     if (verb == "two") return receive_from_two(words);
+    if (verb == "pass") return pass_on(words);
+    if (verb == "circle") return pass_in_circle(words);
     return one_sided(verb, words);
   }
 
@@ -337,6 +339,38 @@ class Rank {
     while (::read(0, &byte, 1) > 0) {
     }
     ::_exit(0);
+  }
+
+  // From one rank to another one.
+  std::string pass_on(std::istringstream& words) {
+    std::size_t count = 0;
+    int from = 0, to = 0;
+    words >> count >> from >> to;
+    std::vector<float> data(count, rank_ == from ? 7.0F : 0.0F);
+    ncclGroupStart();
+    if (rank_ == from) ncclSend(data.data(), count, ncclFloat32, to, comm_, nullptr);
+    if (rank_ == to) ncclRecv(data.data(), count, ncclFloat32, from, comm_, nullptr);
+    const ncclResult_t result = ncclGroupEnd();
+    if (result != ncclSuccess) return outcome(result);
+    return rank_ != to || std::count(data.begin(), data.end(), 7.0F) == static_cast<std::ptrdiff_t>(count)
+               ? "ok"
+               : "wrong data";
+  }
+
+  // From every rank to the next one.
+  std::string pass_in_circle(std::istringstream& words) {
+    std::size_t count = 0;
+    words >> count;
+    const int before = (rank_ + ranks_ - 1) % ranks_;
+    const std::vector<float> own(count, static_cast<float>(rank_));
+    std::vector<float> data(count, -1.0F);
+    ncclGroupStart();
+    ncclSend(own.data(), count, ncclFloat32, (rank_ + 1) % ranks_, comm_, nullptr);
+    ncclRecv(data.data(), count, ncclFloat32, before, comm_, nullptr);
+    const ncclResult_t result = ncclGroupEnd();
+    if (result != ncclSuccess) return outcome(result);
+    const auto right = std::count(data.begin(), data.end(), static_cast<float>(before));
+    return right == static_cast<std::ptrdiff_t>(count) ? "ok" : "wrong data";
   }
 
   // Much from one rank and little from another one, which may never come; ranks that are neither send it, when told to.

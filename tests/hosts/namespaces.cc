@@ -132,6 +132,11 @@ void Hosts::set_rate(int host, const std::string& rate) const {
     run(host, "tc qdisc add dev eth" + std::to_string(at) + " root tbf rate " + rate + " burst 64kb latency 50ms");
 }
 
+void Hosts::lose_long_packets(int host) const {
+  for (int at = 0; at < interfaces_[static_cast<std::size_t>(host)]; ++at)
+    run(host, "tc qdisc add dev eth" + std::to_string(at) + " root tbf rate 10gbit burst 1200b latency 50ms");
+}
+
 void Hosts::enter(int host) const {
   const int space_file = ::open(("/var/run/netns/" + space(host)).c_str(), O_RDONLY | O_CLOEXEC);
   // UCX looks for interfaces in /sys, which shows those of the network in which it was mounted.

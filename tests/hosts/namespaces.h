@@ -37,6 +37,8 @@ class Hosts {
   void add_detour(int from, int to) const;
   // Bounds what the host sends over each interface.
   void set_rate(int host, const std::string& rate) const;
+  // Packets of more than 1200 bytes that the host sends are lost, and nobody is told, as on a path with a smaller MTU.
+  void lose_long_packets(int host) const;
   // For the calling process, which is single-threaded, and its children: it is on this host from now on.
   void enter(int host) const;
 

@@ -147,9 +147,9 @@ class NetRank {
       if (world_.failed || limit.passed()) sccl::fail(ErrorCode::internal_error, "the call does not come to an end");
       // The transport's own thread takes over now and then.
       if (sleeps && random() % 64 == 0) {
-        transport->before_sleep();
+        transport->turns().sleep();
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-        transport->after_sleep();
+        transport->turns().wake();
       }
     }
   }

@@ -12,9 +12,14 @@ HostConnections::HostConnections(const Membership& membership) : membership_(mem
   transports_.push_back(
       std::make_unique<ShmTransport>(membership.layout, membership.peers, membership.rank, membership.control.bells()));
   if (membership.between_hosts.net) {
-    auto net = std::make_unique<NetTransport>(NetTransport::Setup{
-        *membership.between_hosts.net, membership.rank, &membership.layout, &membership.control.bells().own(),
-        membership.peer(membership.rank).segment->data(), link_shape_of(membership.layout, ranks)});
+    auto net = std::make_unique<NetTransport>(NetTransport::Setup{*membership.between_hosts.net,
+                                                                  membership.rank,
+                                                                  &membership.layout,
+                                                                  &membership.control.bells().own(),
+                                                                  membership.peer(membership.rank).segment->data(),
+                                                                  link_shape_of(membership.layout, ranks),
+                                                                  {},
+                                                                  &membership.control.members().own().sent});
     between_hosts_ = net.get();
     transports_.push_back(std::move(net));
   }

@@ -92,13 +92,16 @@ Progress EngineUse::wait_for_shown(bool left) {
   return left || came ? Progress::moved : Progress::idle;
 }
 
-void EngineUse::check(const PeerHealth& health, const WaitingCall& call) const {
+void EngineUse::check(const ControlPlane& control, const WaitingCall& call) {
+  const PeerHealth health = control.health();
   for (const Rank rank : call.awaited()) {
     const auto* const failure = net_->failure(rank);
     if (failure == nullptr) continue;
     if (health.is_gone(rank)) health.fail_departed(rank, health.presence(rank), call.text());
     failure->check(call.text());
   }
+  net_->note_sent();
+  missing_.check(control, *net_, call);
 }
 
 void EngineUse::note_early_end() {

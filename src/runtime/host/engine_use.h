@@ -13,6 +13,7 @@
 
 #include "runtime/control/control_plane.h"
 #include "runtime/host/health/call_health.h"
+#include "runtime/host/health/missing_messages.h"
 #include "runtime/host/health/progress.h"
 #include "runtime/host/lanes/lane_progress.h"
 #include "runtime/transport/net/net_transport.h"
@@ -45,10 +46,10 @@ class EngineUse {
   NetTransport* net() const { return net_; }
   bool is_held() const { return is_held_; }
   void before_sleep() {
-    if (is_held_) net_->before_sleep();
+    if (is_held_) net_->turns().sleep();
   }
   void after_sleep() {
-    if (is_held_) net_->after_sleep();
+    if (is_held_) net_->turns().wake();
   }
 
   // A call begins. If its program has messages for other hosts, makes connections to their ranks and takes the engine.
@@ -82,8 +83,8 @@ class EngineUse {
   // The ranks for which payloads of a call lie in its buffers, after its lanes have ended.
   const std::vector<Rank>& unsent() const { return unsent_; }
   // For a call in which nothing moves, while the engine is held: throws remote_error if a connection to a rank that the
-  // call awaits has failed.
-  void check(const PeerHealth& health, const WaitingCall& call) const;
+  // call awaits has failed, or loses messages.
+  void check(const ControlPlane& control, const WaitingCall& call);
 
   // Some call of this rank ended early. When this returns, no rank of another host writes into this rank's windows any
   // more. For any thread.
@@ -107,6 +108,7 @@ class EngineUse {
   bool leaves_host_ = false;  // the last call's program has messages for other hosts
   bool lanes_wait_ = false;   // they did at their last step
   std::vector<Rank> unsent_;
+  MissingMessages missing_;
   bool has_shown_ = false;  // the call in progress has payloads that lie in its buffers until they are sent
   std::atomic<bool> ended_early_{false};
 };

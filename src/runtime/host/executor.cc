@@ -222,7 +222,7 @@ Executor::Progress Executor::step_observed() {
 
 Executor::Progress Executor::check_health() {
   const Progress progress = health_.check(*this);
-  if (engine_.is_held() && progress == Progress::idle) engine_.check(membership_.control.health(), *this);
+  if (engine_.is_held() && progress == Progress::idle) engine_.check(membership_.control, *this);
   return progress;
 }
 

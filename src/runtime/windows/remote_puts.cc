@@ -52,7 +52,7 @@ void RemotePuts::wait_until(const char* purpose, const std::vector<Rank>& ranks,
 }
 
 void RemotePuts::drive_until(const char* purpose, const std::vector<Rank>& ranks, const std::function<bool()>& done) {
-  const ControlAllGather::Sleeper sleeper{[&] { net_.before_sleep(); }, [&] { net_.after_sleep(); }};
+  const ControlAllGather::Sleeper sleeper{[&] { net_.turns().sleep(); }, [&] { net_.turns().wake(); }};
   const auto turn = [&] {
     net_.send(NetTransport::Tails::when_wanted);
     if (done()) return true;

@@ -20,7 +20,8 @@ enum class ItemKind : std::uint32_t {
   end,
   arrivals,
   arrival_times,
-  arrival_forms
+  arrival_forms,
+  sent
 };
 
 struct ItemHead {
@@ -70,6 +71,7 @@ void StateChanges::collect(Bytes& to) {
   if (is_active) append_value(ItemKind::activity, rank_, 0, activity, to);
   collect_arrivals(to);
   collect_arrival_times(to);
+  collect_sent(to);
   if (arrival_forms != arrival_forms_)
     append_value(ItemKind::arrival_forms, rank_, 0, arrival_forms_ = arrival_forms, to);
   wire::append(to, notices);
@@ -138,6 +140,12 @@ void StateChanges::collect_arrival_times(Bytes& to) {
   if (item != arrival_times_) append_value(ItemKind::arrival_times, rank_, 0, arrival_times_ = item, to);
 }
 
+// Likewise.
+void StateChanges::collect_sent(Bytes& to) {
+  const SentCounts::Words words = state_->sent.words();
+  if (words != sent_) append_value(ItemKind::sent, rank_, 0, sent_ = words, to);
+}
+
 // What a rank has posted stays until all ranks have seen it. Where a failed agreement replaces it earlier, the next
 // look finds the new one.
 void StateChanges::collect_notices(Bytes& to) {
@@ -202,6 +210,13 @@ bool apply_arrival_times(std::span<const std::byte> body, SharedState& state) {
   return true;
 }
 
+bool apply_sent(std::span<const std::byte> body, SharedState& state) {
+  SentCounts::Words words;
+  if (!read_value(body, words)) return false;
+  state.sent.store(words);
+  return true;
+}
+
 bool apply_notice(std::uint32_t board, std::span<const std::byte> body, SharedState& state) {
   NoticeItem item;
   if (!read_value(body, item) || board >= state.notices.size()) return false;
@@ -249,6 +264,8 @@ bool apply_item(const ItemHead& head, std::span<const std::byte> body, Mirror& m
       return apply_arrival_times(body, mirror.state);
     case ItemKind::arrival_forms:
       return apply_word(body, mirror.state.arrival.words.agreed);
+    case ItemKind::sent:
+      return apply_sent(body, mirror.state);
   }
   return false;
 }
@@ -262,8 +279,9 @@ bool apply_changes(std::span<const std::byte> bytes, const std::function<Mirror*
     if (!take_value(bytes, head) || !take_bytes(bytes, head.bytes, body)) return false;
     Mirror* const mirror = mirror_of(head.rank);
     if (mirror == nullptr || !apply_item(head, body, *mirror)) return false;
-    urgent = urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity &&
-                        head.kind != ItemKind::arrivals && head.kind != ItemKind::arrival_times);
+    urgent =
+        urgent || (head.kind != ItemKind::call && head.kind != ItemKind::activity && head.kind != ItemKind::arrivals &&
+                   head.kind != ItemKind::arrival_times && head.kind != ItemKind::sent);
   }
   return true;
 }

@@ -63,6 +63,7 @@ class StateChanges {
   bool look_at_activity(ActivityItem& item);
   void collect_arrivals(Bytes& to);
   void collect_arrival_times(Bytes& to);
+  void collect_sent(Bytes& to);
 
   Rank rank_;
   const SharedState* state_;
@@ -73,6 +74,7 @@ class StateChanges {
   std::array<std::uint64_t, std::tuple_size_v<decltype(SharedState::notices)>> notices_{};  // tags
   ArrivalItem arrivals_;
   ArrivalTimesItem arrival_times_;
+  SentCounts::Words sent_{};
   std::uint64_t arrival_forms_ = 0;
   std::uint64_t gathering_ = 0;
   std::uint32_t presence_ = 0;

@@ -17,6 +17,7 @@
 #include "platform/host/doorbell.h"
 #include "runtime/call/signature.h"
 #include "runtime/control/state/plan_board.h"
+#include "runtime/control/state/sent_counts.h"
 
 namespace sccl::runtime {
 
@@ -163,6 +164,7 @@ struct SharedState {
   std::atomic<std::uint32_t> touching{0};
   std::atomic<std::uint32_t> withdrawn{0};
   Activity activity;
+  SentCounts sent;                              // to ranks of other hosts
   std::array<TrialRecord, kTrials> trials;      // by number
   std::array<Notice, kBoards> notices;          // by Board
   std::atomic<std::uint64_t> gathering{0};      // see Boards::gathering

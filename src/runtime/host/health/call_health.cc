@@ -13,11 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Messages from another host may arrive later than the news that their sender completed the call or left: they take
-// another connection. After an interruption, a connection sends again only when as much time has passed once more. A
-// longer interruption than the limit of lost hosts ends the communicator anyway.
-constexpr int kLateMessagesHostTimeouts = 3;
-// The same for a process that has ended since: it sends nothing again.
+// As kLateMessagesHostTimeouts, for a process that has ended since: it sends nothing again.
 constexpr milliseconds kEndedSendersMessages{2000};
 // The same for a process that ended in the middle of a call: its messages are already in this host's buffers.
 constexpr milliseconds kLastMessages{20};
@@ -157,11 +153,9 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
 // Both are in the same call, so what the rank sent is lost or held up where the news of the call comes through.
 void CallHealth::fail_undelivered(const CallSignature& mine, Rank rank) const {
   fail(ErrorCode::remote_error,
-       "{} waits in {} as call {} for {}, which has sent all that it had to and completed the call {:.0f} s ago: the "
-       "network delivers short messages between these hosts and not all of the data: look for packets that are longer "
-       "than a link on the way takes (MTU), and for filters of connections, then make a new communicator",
+       "{} waits in {} as call {} for {}, which has sent all that it had to and completed the call {:.0f} s ago: {}",
        named(own()), mine.text(), mine.sequence, named(rank),
-       std::chrono::duration<double>(overdue_for(rank, mine.sequence)).count());
+       std::chrono::duration<double>(overdue_for(rank, mine.sequence)).count(), kLostDataText);
 }
 
 // A peer that has not made this call, and waits for this rank in a Split or the like, will never make this call.

@@ -15,6 +15,15 @@
 
 namespace sccl::runtime {
 
+// Messages from another host may arrive later than the news that their sender completed the call or left: they take
+// another connection. After an interruption, a connection sends again only when as much time has passed once more. A
+// longer interruption than the limit of lost hosts ends the communicator anyway.
+inline constexpr int kLateMessagesHostTimeouts = 3;
+// What the network does that delivers the news and not the data, and what to do.
+inline constexpr const char* kLostDataText =
+    "the network delivers short messages between these hosts and not all of the data: look for packets that are longer "
+    "than a link on the way takes (MTU), and for filters of connections, then make a new communicator";
+
 // The call in progress, as CallHealth sees it.
 class WaitingCall {
  public:

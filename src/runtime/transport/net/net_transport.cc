@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kPassesBetweenAccepts = 16;
 constexpr std::size_t kMostGuests = 64;
 constexpr std::chrono::milliseconds kReasonTime{500};
+constexpr std::chrono::milliseconds kBetweenNotes{250};
 
 }  // namespace
 
@@ -175,6 +176,10 @@ ProgressThread::Pass NetTransport::pass() {
     any = send(Tails::all) || any;
     if (!any) any = accept();
     if (any) return ProgressThread::Pass::moved;
+    if (const auto now = std::chrono::steady_clock::now(); now - noted_sent_ > kBetweenNotes) {
+      noted_sent_ = now;
+      note_sent();
+    }
     return unsent().empty() && guests_.empty() ? ProgressThread::Pass::settled : ProgressThread::Pass::waits;
   } catch (const Error& error) {
     // The engine as a whole: every link is lost.
@@ -183,6 +188,13 @@ ProgressThread::Pass NetTransport::pass() {
     open_.clear();
     return ProgressThread::Pass::moved;
   }
+}
+
+void NetTransport::note_sent() {
+  if (setup_.sent == nullptr) return;
+  for (const Rank peer : open_)
+    if (const OutgoingMessages& to = remote(peer).link->outgoing(); !to.all_confirmed())
+      setup_.sent->note(peer, to.published());
 }
 
 void NetTransport::Failure::check(const std::string& call) const {
@@ -201,7 +213,8 @@ void NetTransport::drain(std::chrono::milliseconds longest, const std::function<
   if (setup_.polling.look) setup_.polling.look();
   const auto waits = [&](Rank peer) {
     Remote& with = remote(peer);
-    return !with.failure && with.link->has_sent() && !with.link->parted() && !is_gone(peer);
+    const bool has_sent = with.link->outgoing().has_sent() || with.link->puts().has_sent();
+    return !with.failure && has_sent && !with.link->parted() && !is_gone(peer);
   };
   for (const Rank peer : open_)
     if (waits(peer)) remote(peer).link->say_farewell();

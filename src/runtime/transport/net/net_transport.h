@@ -15,6 +15,7 @@
 
 #include "base/deadline.h"
 #include "platform/host/doorbell.h"
+#include "runtime/control/state/sent_counts.h"
 #include "runtime/transport/net/addresses.h"
 #include "runtime/transport/net/link/link.h"
 #include "runtime/transport/net/net_membership.h"
@@ -37,6 +38,7 @@ class NetTransport final : public HostTransport {
       std::function<void()> look;  // called with the engine: finds what was published
       std::function<bool()> busy;  // kernels run
     } polling{};
+    SentCounts* sent = nullptr;  // where this rank tells how much it has sent; null: nowhere
   };
   explicit NetTransport(Setup setup);
   // Messages that have not been sent yet are lost; drain() before sends them.
@@ -51,11 +53,9 @@ class NetTransport final : public HostTransport {
   // called only in between.
   void enter() { thread_->enter(); }
   void leave();
-  // For any thread: something may have been published.
-  void wake() { thread_->kick(); }
-  // The thread calls these before it sleeps on its bell, and after it has woken.
-  void before_sleep() { thread_->sleep(); }
-  void after_sleep() { thread_->wake(); }
+  // Which thread drives the links. This rank's thread tells it before it sleeps on its bell and after it has woken, and
+  // any thread may kick it when something may have been published.
+  ProgressThread& turns() { return *thread_; }
 
   // The call's program has connections with the peer.
   void use(Rank peer);
@@ -67,6 +67,13 @@ class NetTransport final : public HostTransport {
   // True: send(Tails::when_wanted) would find nothing to do until this rank publishes or consumes a message. Forgotten
   // when something is received, and now and then: send() also finds lost connections.
   bool rests() const { return rests_ == Rests::until_wanted; }
+
+  // For a rank that waits long: tells peers that have not confirmed all messages how many were sent to them.
+  void note_sent();
+  // How many messages of the peer have come.
+  std::uint64_t received(Rank peer) const {
+    return remotes_[static_cast<std::size_t>(peer)].link->incoming().received();
+  }
 
   // The peers to which the engine has not sent everything that this rank has published. It stays to be sent, or is lost
   // with its connection: afterwards the engine reads no memory of it.
@@ -119,6 +126,7 @@ class NetTransport final : public HostTransport {
   };
   std::vector<Arrival> guests_;
   std::size_t passes_ = 0;
+  std::chrono::steady_clock::time_point noted_sent_;
   // What the last send() left.
   enum class Rests : std::uint8_t { no, until_due, until_wanted } rests_ = Rests::no;
   std::unique_ptr<ProgressThread> thread_;

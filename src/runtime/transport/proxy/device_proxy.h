@@ -55,7 +55,7 @@ class DeviceProxy final : public DeviceTransport {
   // Before a call is launched. Messages of unknown calls travel as whole slots.
   MessageSizes& sizes() { return sizes_; }
   // A kernel has been launched.
-  void launched() { net_->wake(); }
+  void launched() { net_->turns().kick(); }
   // Why the connection to a rank ended; nothing while it works. For any thread.
   std::optional<NetTransport::Failure> failure(Rank peer) const;
   // Before this rank is destroyed normally, when its kernels have ended: waits until all its messages have arrived.

@@ -76,6 +76,7 @@ class BulkReceiver {
   const net::Handle& address() const { return address_; }
   void expect(const BulkMessage& message) { messages_.push_back(message); }
   bool settled() const { return messages_.empty(); }
+  std::size_t awaited() const { return messages_.size(); }
 
   // Calls function(message) for each payload that has arrived. Only `peer` may connect.
   template <typename Function>

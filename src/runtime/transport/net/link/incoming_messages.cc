@@ -75,6 +75,12 @@ void IncomingMessages::publish(const BulkMessage& message) {
   kernels::HostTarget::store_release(&header.flag, flag);  // pairs with Slots::sight
 }
 
+u64 IncomingMessages::received() const {
+  u64 count = 0;
+  for (const Ring& ring : come_) count += ring.slots + ring.lines;
+  return bulk_ ? count - bulk_->awaited() : count;
+}
+
 // The first word of a piece is kept back until the piece is whole: the interpreter takes a message as a whole.
 void IncomingMessages::take_lines(const RecordHead& head, std::span<const std::byte> payload) {
   Ring& incoming = come(head.kind);

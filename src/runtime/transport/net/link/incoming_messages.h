@@ -39,6 +39,8 @@ class IncomingMessages {
   bool receive_bulk();
   // True if all announced payloads have arrived.
   bool settled() const { return !bulk_ || bulk_->settled(); }
+  // Whole messages and lines that have come, as OutgoingMessages::published() counts them.
+  device::u64 received() const;
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
   std::span<std::byte> memory() const { return rings_.memory(); }

@@ -68,8 +68,9 @@ class Link {
 
   // True if the engine has sent everything that this end published.
   bool settled() { return !frames_out_ || (out_.settled() && !puts_.has_news() && frames_out_->settled()); }
-  // True if this end has ever published a message, or put data.
-  bool has_sent() const { return out_.has_sent() || puts_.has_sent(); }
+  // Messages of the rings, without puts.
+  OutgoingMessages& outgoing() { return out_; }
+  const IncomingMessages& incoming() const { return in_; }
   OutgoingPuts& puts() { return puts_; }
   // What the interpreter at this end writes, and what it reads.
   std::array<std::span<std::byte>, 2> memory() const { return {out_.memory(), in_.memory()}; }

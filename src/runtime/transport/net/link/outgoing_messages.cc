@@ -72,6 +72,21 @@ bool OutgoingMessages::has_sent() const {
                      [](const Ring& ring) { return ring.end->position > 0 || ring.end->ll_position > 0; });
 }
 
+u64 OutgoingMessages::published() const {
+  u64 count = 0;
+  for (const Ring& ring : sent_) count += ring.end->position + ring.end->ll_position;
+  return count;
+}
+
+bool OutgoingMessages::all_confirmed() const {
+  for (int kind = 0; kind < rings_.kinds(); ++kind) {
+    const Ring& ring = sent_[static_cast<std::size_t>(kind)];
+    if (ring.end->position != ring.consumed || ring.end->ll_position != tail_of(rings_.of(kind).ring->ll_tail))
+      return false;
+  }
+  return true;
+}
+
 void OutgoingMessages::take_tails(const RecordHead& head) {
   Ring& outgoing = sent(head.kind);
   device::Ring& ring = *rings_.of(head.kind).ring;

@@ -54,6 +54,9 @@ class OutgoingMessages {
   bool settled() const { return !has_news() && (!bulk_ || bulk_->settled()); }
   // True if nothing happens on the bulk connection, nor waits for it.
   bool rests() const { return bulk_address_.empty() && (!bulk_ || bulk_->settled()); }
+  // Messages and lines that were ever published. All confirmed: the peer has told that it has consumed them.
+  device::u64 published() const;
+  bool all_confirmed() const;
   // True if a message was ever published.
   bool has_sent() const;
 
