@@ -78,6 +78,7 @@ class Rank {
     if (verb == "grow") return grow(words);
     if (verb == "two") return receive_from_two(words);
     if (verb == "pass") return pass_on(words);
+    if (verb == "own") return gather_from_own_memory(words);
     if (verb == "circle") return pass_in_circle(words);
     return one_sided(verb, words);
   }
@@ -339,6 +340,35 @@ class Rank {
     while (::read(0, &byte, 1) > 0) {
     }
     ::_exit(0);
+  }
+
+  // AllGather of so many bytes, a few times, from memory of ncclMemAlloc, or mapped memory that is registered or not.
+  // The memory is gone when it has returned.
+  std::string gather_from_own_memory(std::istringstream& words) {
+    std::size_t bytes = 0;
+    std::string kind;
+    words >> bytes >> kind;
+    void* memory = nullptr;
+    void* handle = nullptr;
+    if (kind == "allocated")
+      ncclMemAlloc(&memory, bytes);
+    else
+      memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (kind == "registered") ncclCommRegister(comm_, memory, bytes, &handle);
+    auto* const own = static_cast<unsigned char*>(memory);
+    const auto value = [](std::size_t rank, std::size_t at) { return static_cast<unsigned char>(rank * 7 + at % 251); };
+    for (std::size_t i = 0; i < bytes; ++i) own[i] = value(static_cast<std::size_t>(rank_), i);
+    const auto ranks = static_cast<std::size_t>(ranks_);
+    std::string answer = "ok";
+    for (int round = 0; round < 3 && answer == "ok"; ++round) {
+      std::vector<unsigned char> all(ranks * bytes);
+      answer = outcome(ncclAllGather(own, all.data(), bytes, ncclUint8, comm_, nullptr));
+      for (std::size_t i = 0; answer == "ok" && i < all.size(); ++i)
+        if (all[i] != value(i / bytes, i % bytes)) answer = "wrong data at element " + std::to_string(i);
+    }
+    if (handle != nullptr) ncclCommDeregister(comm_, handle);
+    kind == "allocated" ? static_cast<void>(ncclMemFree(memory)) : static_cast<void>(::munmap(memory, bytes));
+    return answer;
   }
 
   // From one rank to another one.

@@ -62,15 +62,17 @@ TEST_CASE("eight messages are under way at a time, short ones behind long ones")
     // Half of the buffers are posted before the messages come, half after.
     std::vector<Request> receives;
     std::vector<Request> sends;
-    const auto any = pair.receiver->register_memory(in[0].data(), in[0].size(), MemoryKind::host);
-    const auto any_out = pair.sender->register_memory(out[0].data(), out[0].size(), MemoryKind::host);
+    std::vector<std::unique_ptr<Registration>> memory;
+    const auto registered = [&](Connection& with, std::vector<std::byte>& data) -> Registration& {
+      return *memory.emplace_back(with.register_memory(data.data(), data.size(), MemoryKind::host));
+    };
     const auto post = [&](std::size_t from, std::size_t to) {
       for (std::size_t at = from; at < to; ++at)
-        receives.push_back(pair.receiver->irecv(in[at].data(), in[at].size(), *any));
+        receives.push_back(pair.receiver->irecv(in[at].data(), in[at].size(), registered(*pair.receiver, in[at])));
     };
     post(0, 4);
-    for (const auto& one : out) {
-      sends.push_back(pair.sender->isend(one.data(), one.size(), *any_out));
+    for (auto& one : out) {
+      sends.push_back(pair.sender->isend(one.data(), one.size(), registered(*pair.sender, one)));
       REQUIRE(sends.back());
     }
     for (int turn = 0; turn < 100; ++turn) {

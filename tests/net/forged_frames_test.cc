@@ -113,7 +113,7 @@ std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std
     }
     NetRank self(world, rank, engine);
     std::vector<std::byte> window(kWindowBytes);
-    self.transport->windows().open(kWindow, window.data(), window.size());
+    self.transport->memory().windows.open(kWindow, window.data(), window.size());
     const auto limit = Deadline::in(std::chrono::seconds(20));
     while (!done) {
       self.transport->enter();
@@ -126,7 +126,7 @@ std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std
       self.transport->leave();
       if (limit.passed()) done = true;
     }
-    self.transport->windows().close_all();
+    self.transport->memory().windows.close_all();
     if (window != std::vector<std::byte>(kWindowBytes)) throw std::runtime_error("written into the window");
     // Nothing was taken for a message.
     for (const auto& end : self.ends)

@@ -36,7 +36,7 @@ TEST_CASE("puts arrive in order before their signals, at a rank that makes no ca
     on_ranks(world, [&](Rank rank) {
       NetRank self(world, rank, engine);
       std::vector<std::byte> window(kWindowBytes);
-      self.transport->windows().open(3, window.data(), window.size());
+      self.transport->memory().windows.open(3, window.data(), window.size());
       ++world.written;
       while (world.written < 2 * world.ranks) std::this_thread::yield();
       int seed = 0;
@@ -52,7 +52,7 @@ TEST_CASE("puts arrive in order before their signals, at a rank that makes no ca
         offset += bytes;
       }
       self.transport->drain(std::chrono::seconds(20), none_gone);
-      self.transport->windows().close(3);
+      self.transport->memory().windows.close(3);
     });
     CHECK(wrong == 0);
   }
@@ -66,8 +66,8 @@ TEST_CASE("after windows are given back nothing is written there, and the link l
     on_ranks(world, [&](Rank rank) {
       NetRank self(world, rank, engine);
       std::vector<std::byte> window(1000);
-      self.transport->windows().open(1, window.data(), window.size());
-      if (rank == 1) self.transport->windows().close_all();
+      self.transport->memory().windows.open(1, window.data(), window.size());
+      if (rank == 1) self.transport->memory().windows.close_all();
       ++world.written;
       while (world.written < 2 * world.ranks) std::this_thread::yield();
       const auto data = pattern(1000, 1);

@@ -7,6 +7,10 @@
 //   crash-listen  listen() dies                 wrong-data      every message of more than 100 bytes is changed
 //   offload       the device is one that works only inside kernels
 //   fail:N        the N-th call of isend, irecv or test fails
+//   refuse:N      memory of N bytes is not registered
+// A message must lie in the memory whose registration comes with it. SCCL_TEST_NET_LOG names a file that is told a line
+// for each registration that begins or ends, and for each message that is sent from memory of another length than the
+// last one.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -46,6 +50,25 @@ bool call_fails() {
   const std::string text = fault();
   return text.starts_with("fail:") && ++calls == std::atoi(text.c_str() + 5);
 }
+
+// "register 4096", "deregister 4096", "send from 4096".
+void tell(const char* what, std::size_t bytes) {
+  const char* const path = std::getenv("SCCL_TEST_NET_LOG");
+  if (path == nullptr) return;
+  const std::string line = what + (" " + std::to_string(bytes)) + "\n";
+  const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (write(fd, line.data(), line.size()) < 0) std::abort();
+  close(fd);
+}
+
+struct Registration {
+  char* data;
+  std::size_t bytes;
+  bool holds(const void* message, std::size_t size) const {
+    const auto* const at = static_cast<const char*>(message);
+    return at >= data && size <= bytes && at <= data + (bytes - size);
+  }
+};
 
 struct Address {
   std::uint32_t magic;
@@ -213,23 +236,41 @@ Result accept_from(void* listener, void** receiver) {
 }
 
 template <typename Size>
-Result register_memory(void*, void* data, Size, int kind, void** registration) {
-  *registration = data;
-  return kind == kHostPointers ? kSuccess : kSystemError;
+Result register_memory(void*, void* data, Size size, int kind, void** registration) {
+  const auto bytes = static_cast<std::size_t>(size);
+  if (kind != kHostPointers || fault() == "refuse:" + std::to_string(bytes)) return kSystemError;
+  tell("register", bytes);
+  *registration = new Registration{static_cast<char*>(data), bytes};
+  return kSuccess;
 }
 
-Result deregister(void*, void*) { return kSuccess; }
+Result deregister(void*, void* registration) {
+  auto* const known = static_cast<Registration*>(registration);
+  tell("deregister", known->bytes);
+  delete known;
+  return kSuccess;
+}
+
+Result check_memory(const void* data, std::size_t bytes, const void* registration) {
+  return static_cast<const Registration*>(registration)->holds(data, bytes) ? kSuccess : kSystemError;
+}
 
 template <typename Size, typename... Profile>
-Result send_message(void* sender, void* data, Size bytes, int, void*, Profile..., void** request) {
+Result send_message(void* sender, void* data, Size bytes, int, void* registration, Profile..., void** request) {
   if (call_fails()) return kSystemError;
+  if (const Result wrong = check_memory(data, static_cast<std::size_t>(bytes), registration)) return wrong;
+  static std::atomic<std::size_t> last{0};
+  if (const std::size_t from = static_cast<const Registration*>(registration)->bytes; last.exchange(from) != from)
+    tell("send from", from);
   *request = begin(*static_cast<Connection*>(sender), data, static_cast<std::size_t>(bytes));
   return kSuccess;
 }
 
 template <typename Size, typename... Profile>
-Result receive_message(void* receiver, int, void** data, Size* bytes, int*, void**, Profile..., void** request) {
+Result receive_message(void* receiver, int, void** data, Size* bytes, int*, void** registrations, Profile...,
+                       void** request) {
   if (call_fails()) return kSystemError;
+  if (const Result wrong = check_memory(data[0], static_cast<std::size_t>(bytes[0]), registrations[0])) return wrong;
   *request = begin(*static_cast<Connection*>(receiver), data[0], static_cast<std::size_t>(bytes[0]));
   return kSuccess;
 }

@@ -84,7 +84,7 @@ Progress EngineUse::step(LaneProgress& lanes) {
 
 Progress EngineUse::wait_for_shown(bool left) {
   const bool came = net_->receive();
-  unsent_ = net_->unsent();
+  unsent_ = net_->unsent(NetTransport::Unsent::of_buffers);
   if (unsent_.empty()) {
     has_shown_ = false;
     return Progress::done;
@@ -106,7 +106,7 @@ void EngineUse::check(const ControlPlane& control, const WaitingCall& call) {
 
 void EngineUse::note_early_end() {
   ended_early_.store(true, std::memory_order_release);  // pairs with drain()
-  if (net_ != nullptr) net_->windows().close_all();
+  if (net_ != nullptr) net_->memory().windows.close_all();
 }
 
 void EngineUse::drain(const PeerHealth& health, Presence left) {

@@ -68,7 +68,7 @@ class EngineUse {
   void leave() {
     if (!std::exchange(is_held_, false)) return;
     if (std::exchange(has_shown_, false)) [[unlikely]] {  // the call ends early
-      net_->unsent(NetTransport::Unsent::is_lost);
+      net_->unsent(NetTransport::Unsent::of_buffers_is_lost);
       unsent_.clear();
     }
     waiter_.expect(Waiter::Polls::memory);

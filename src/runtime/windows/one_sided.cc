@@ -39,6 +39,7 @@ OneSided::OneSided(const Membership& membership, ControlAllGather& control_all_g
     : membership_(membership),
       control_all_gather_(control_all_gather),
       device_(device),
+      net_(net),
       remote_(net != nullptr ? std::make_unique<RemotePuts>(membership.control, control_all_gather, *net) : nullptr),
       stop_(stop),
       used_(static_cast<std::size_t>(membership.ranks) * MemoryLayout::kSignals * MemoryLayout::kContexts, 0) {}
@@ -143,15 +144,28 @@ const Window& OneSided::window(const Window* handle) const {
 void* OneSided::register_buffer(void* base, std::size_t bytes) {
   auto entry = std::make_unique<std::pair<void*, std::size_t>>(base, bytes);
   void* handle = entry.get();
+  if (net_ != nullptr) net_->memory().buffers.add(base, bytes);
   const std::lock_guard lock(mutex_);
   buffers_[handle] = std::move(entry);
   return handle;
 }
 
 void OneSided::deregister_buffer(void* handle) {
-  const std::lock_guard lock(mutex_);
-  if (buffers_.erase(handle) == 0)
-    fail(ErrorCode::invalid_usage, "handle {} is not one that this communicator's ncclCommRegister returned", handle);
+  std::unique_ptr<std::pair<void*, std::size_t>> buffer;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = buffers_.find(handle);
+    if (found == buffers_.end())
+      fail(ErrorCode::invalid_usage, "handle {} is not one that this communicator's ncclCommRegister returned", handle);
+    buffer = std::move(found->second);
+    buffers_.erase(found);
+  }
+  if (net_ == nullptr) return;
+  net_->memory().buffers.remove(buffer->first, buffer->second);
+  // The engine reads nothing there any more: no call is under way.
+  const auto engine = net_->turns().hold();
+  for (Rank peer = 0; peer < membership_.ranks; ++peer)
+    if (net_->reaches(peer)) net_->link(peer).outgoing().drop_stale_registrations();
 }
 
 void OneSided::put(const PutRequest& request) {

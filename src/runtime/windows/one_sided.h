@@ -39,7 +39,7 @@ class OneSided {
   void deregister_window(const Window* window);
   const Window& window(const Window* handle) const;
 
-  // Registered buffers are no faster on the host platform. The handles are kept to detect a wrong handle.
+  // Engines between hosts may send from registered buffers. The handles are kept to detect a wrong handle.
   void* register_buffer(void* base, std::size_t bytes);
   void deregister_buffer(void* handle);
 
@@ -70,7 +70,8 @@ class OneSided {
   const Membership& membership_;
   ControlAllGather& control_all_gather_;
   DeviceExecutor* device_;
-  const std::unique_ptr<RemotePuts> remote_;  // null if all ranks are on one host
+  NetTransport* const net_;                   // null if all ranks are on one host
+  const std::unique_ptr<RemotePuts> remote_;  // likewise
   const StopFlags& stop_;
   std::uint32_t next_window_ = 1;
   std::atomic<bool> had_windows_{false};  // orders nothing else

@@ -23,7 +23,7 @@ class RemotePuts {
       : control_(control), control_all_gather_(control_all_gather), net_(net) {}
 
   bool serves(Rank peer) const { return net_.reaches(peer); }
-  WindowTable& windows() { return net_.windows(); }
+  WindowTable& windows() { return net_.memory().windows; }
 
   // `check` is called while the put waits, and may throw. Throws the errors of ControlAllGather, and remote_error if
   // the connection to the target is lost.

@@ -21,13 +21,15 @@ constexpr std::chrono::milliseconds kBetweenNotes{250};
 }  // namespace
 
 NetTransport::NetTransport(Setup setup)
-    : setup_(std::move(setup)), windows_(*setup_.layout, setup_.own_memory), remotes_(setup_.peers.hosts.size()) {
+    : setup_(std::move(setup)),
+      memory_{WindowTable(*setup_.layout, setup_.own_memory), {}},
+      remotes_(setup_.peers.hosts.size()) {
   const int ranks = static_cast<int>(setup_.peers.hosts.size());
   for (Rank peer = 0; peer < ranks; ++peer)
     if (reaches(peer))
-      remote(peer).link =
-          std::make_unique<Link>(Link::Setup{*setup_.peers.net, setup_.peers.addresses->device(), setup_.peers.nonce,
-                                             setup_.rank, peer, setup_.shape, windows_});
+      remote(peer).link = std::make_unique<Link>(
+          Link::Setup{*setup_.peers.net, setup_.peers.addresses->device(), setup_.peers.nonce, setup_.rank, peer,
+                      setup_.shape, memory_.windows, setup_.polling.look ? nullptr : &memory_.buffers});
   // Until the ends are connected nothing is published, and the thread finds nothing to do.
   thread_ = std::make_unique<ProgressThread>(
       ProgressThread::Work{[this] { return pass(); }, [this] { return setup_.peers.net->arm(); },
@@ -157,13 +159,15 @@ bool NetTransport::greet() {
   return any;
 }
 
-std::vector<Rank> NetTransport::unsent(Unsent unsent) {
+std::vector<Rank> NetTransport::unsent(Unsent which) {
   std::vector<Rank> peers;
   for (const Rank peer : open_)
     attempt(peer, [&] {
-      if (remote(peer).link->settled()) return true;
+      Link& link = *remote(peer).link;
+      if (which == Unsent::all ? link.settled() : !link.reads_buffers()) return true;
       peers.push_back(peer);
-      if (unsent == Unsent::is_lost) fail(ErrorCode::remote_error, "a call ended before its messages were sent");
+      if (which == Unsent::of_buffers_is_lost)
+        fail(ErrorCode::remote_error, "a call ended before its messages were sent");
       return false;
     });
   return peers;

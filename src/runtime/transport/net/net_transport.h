@@ -18,6 +18,7 @@
 #include "runtime/control/state/sent_counts.h"
 #include "runtime/transport/net/addresses.h"
 #include "runtime/transport/net/link/link.h"
+#include "runtime/transport/net/link/registered_buffers.h"
 #include "runtime/transport/net/net_membership.h"
 #include "runtime/transport/net/progress_thread.h"
 #include "runtime/transport/transport.h"
@@ -75,10 +76,10 @@ class NetTransport final : public HostTransport {
     return remotes_[static_cast<std::size_t>(peer)].link->incoming().received();
   }
 
-  // The peers to which the engine has not sent everything that this rank has published. It stays to be sent, or is lost
-  // with its connection: afterwards the engine reads no memory of it.
-  enum class Unsent : std::uint8_t { stays, is_lost };
-  std::vector<Rank> unsent(Unsent unsent = Unsent::stays);
+  // The peers to which the engine has not sent all that this rank has published, or all of that which it reads from the
+  // program's buffers. The latter stays to be sent, or is lost with its connection: afterwards the engine reads none.
+  enum class Unsent : std::uint8_t { all, of_buffers, of_buffers_is_lost };
+  std::vector<Rank> unsent(Unsent which = Unsent::all);
 
   // To a rank of another host. What is begun there, as a put, is sent like a message: by send(), or by the transport's
   // thread.
@@ -86,8 +87,12 @@ class NetTransport final : public HostTransport {
     rests_ = Rests::no;
     return *remote(peer).link;
   }
-  // The windows of this rank. For any thread, at any time.
-  WindowTable& windows() { return windows_; }
+  // What engines may reach. For any thread, at any time.
+  struct ProgramMemory {
+    WindowTable windows;  // of this rank
+    RegisteredBuffers buffers;
+  };
+  ProgramMemory& memory() { return memory_; }
 
   // The control plane knows why a link ended, but a moment later than the engine.
   struct Failure {
@@ -116,7 +121,7 @@ class NetTransport final : public HostTransport {
   ProgressThread::Pass pass();
 
   Setup setup_;
-  WindowTable windows_;
+  ProgramMemory memory_;
   host::Doorbell own_bell_;  // of outgoing ends; nobody sleeps on it, since the thread that publishes also sends
   std::vector<Remote> remotes_;
   std::vector<Rank> open_;  // peers with a link that is used and has not failed

@@ -47,6 +47,9 @@ class ProgressThread {
   void sleep();
   void wake();
 
+  // For any thread that is in no call: has the engine as long as the lock lives.
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(engine_); }
+
   // For any thread: ends a nap.
   void kick();
 

@@ -1,5 +1,8 @@
 #include "runtime/transport/net/link/bulk.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/error.h"
 #include "base/settings/log.h"
 
@@ -14,15 +17,48 @@ net::Registration& SlotRegistrations::of(int kind, net::Connection& connection) 
   return *made;
 }
 
-BulkSender::BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce) : rings_(rings), registrations_(rings) {
+BulkSender::BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce, const RegisteredBuffers* buffers)
+    : rings_(rings), registrations_(rings), buffers_(buffers), buffers_registered_(buffers) {
   FrameWriter writer(hello_, nonce, 0);
   writer.append(hello_of(own_rank));
   writer.finish();
 }
 
+// Registrations end before their connection.
 BulkSender::~BulkSender() {
+  messages_.clear();
+  buffers_registered_.clear();
   registrations_.drop();
   hello_registration_.reset();
+}
+
+void BulkSender::push(const BulkMessage& message, const std::byte* buffer) {
+  Payload& payload = messages_.emplace_back(Payload{message});
+  if (buffer == nullptr) return;
+  const auto region = buffers_ != nullptr ? buffers_->find(buffer, message.bytes) : std::nullopt;
+  if (!region) return copy_to_slot(payload, buffer);
+  payload.buffer = buffer;
+  payload.region = *region;
+}
+
+void BulkSender::copy_to_slot(Payload& payload, const std::byte* from) {
+  std::memcpy(rings_.of(payload.message.kind).slot(payload.message.position), from, payload.message.bytes);
+  payload.buffer = nullptr;
+}
+
+bool BulkSender::reads_buffers() const {
+  return std::any_of(messages_.begin(), messages_.end(), [](const Payload& one) { return one.buffer != nullptr; });
+}
+
+net::Request BulkSender::isend(Payload& payload) {
+  const BulkMessage& message = payload.message;
+  if (payload.buffer != nullptr && !payload.registration) {
+    payload.registration = buffers_registered_.of(payload.region, *sender_);
+    if (!payload.registration) copy_to_slot(payload, payload.buffer);
+  }
+  if (payload.buffer != nullptr) return sender_->isend(payload.buffer, message.bytes, *payload.registration);
+  return sender_->isend(rings_.of(message.kind).slot(message.position), message.bytes,
+                        registrations_.of(message.kind, *sender_));
 }
 
 bool BulkSender::connected() {
@@ -41,19 +77,18 @@ bool BulkSender::connected() {
 bool BulkSender::step() {
   if (messages_.empty() || !connected()) return false;
   bool any = false;
-  for (; posted_ > 0 && sender_->test(messages_.front().request); --posted_, any = true) messages_.pop_front();
+  for (; posted_ > 0 && sender_->test(messages_.front().message.request); --posted_, any = true) messages_.pop_front();
   for (; posted_ < messages_.size() && posted_ < net::kMostRequests; ++posted_) {
-    BulkMessage& message = messages_[posted_];
-    message.request = sender_->isend(rings_.of(message.kind).slot(message.position), message.bytes,
-                                     registrations_.of(message.kind, *sender_));
-    if (!message.request) break;
+    Payload& payload = messages_[posted_];
+    payload.message.request = isend(payload);
+    if (!payload.message.request) break;
   }
   return any;
 }
 
 device::u64 BulkSender::first_under_way(int kind, device::u64 otherwise) const {
-  for (const BulkMessage& message : messages_)
-    if (message.kind == kind) return message.position;
+  for (const Payload& one : messages_)
+    if (one.message.kind == kind) return one.message.position;
   return otherwise;
 }
 

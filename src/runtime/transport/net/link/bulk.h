@@ -1,5 +1,6 @@
-// The two ends of a connection for long payloads: from slot to slot, without a copy on either side. A frame has
-// announced each payload, and payloads arrive in the order of their announcements.
+// The two ends of a connection for long payloads: from slot to slot, without a copy on either side, or from a buffer of
+// the program that is registered. A frame has announced each payload, and payloads arrive in the order of their
+// announcements.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "net/net.h"
+#include "runtime/transport/net/link/buffer_registrations.h"
 #include "runtime/transport/net/link/rings.h"
 #include "runtime/transport/net/wire/frames.h"
 
@@ -36,32 +38,47 @@ class SlotRegistrations {
 
 class BulkSender {
  public:
-  BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce);
+  // `buffers`: from which payloads may be sent as they lie there; null: from none.
+  BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce, const RegisteredBuffers* buffers);
   ~BulkSender();
   BulkSender(const BulkSender&) = delete;
   BulkSender& operator=(const BulkSender&) = delete;
 
   // `connector` leads to the receiver. Messages may be pushed before this call.
   void connect(std::unique_ptr<net::Connector> connector) { connector_ = std::move(connector); }
-  void push(const BulkMessage& message) { messages_.push_back(message); }
+  // `buffer`: where the payload lies; null: in its slot. It is copied there if the engine cannot send from the buffer.
+  void push(const BulkMessage& message, const std::byte* buffer);
   // True if a payload was sent.
   bool step();
   bool settled() const { return messages_.empty(); }
+  // True if the engine will still read buffers of the program.
+  bool reads_buffers() const;
+  void drop_stale_registrations() { buffers_registered_.drop_stale(); }
   // The position of the first message of this kind whose slot the engine still reads; `otherwise` if there is none.
   device::u64 first_under_way(int kind, device::u64 otherwise) const;
 
  private:
+  struct Payload {
+    BulkMessage message;
+    const std::byte* buffer = nullptr;  // null: in its slot
+    RegisteredBuffers::Region region{};
+    std::shared_ptr<net::Registration> registration{};  // of the buffer
+  };
   bool connected();
+  net::Request isend(Payload& payload);
+  void copy_to_slot(Payload& payload, const std::byte* from);
 
   RemoteRings& rings_;
   SlotRegistrations registrations_;
+  const RegisteredBuffers* const buffers_;
+  BufferRegistrations buffers_registered_;
   std::unique_ptr<net::Connector> connector_;
   std::array<std::byte, Guest::kBytes> hello_{};
   std::unique_ptr<net::Sender> sender_;
   std::unique_ptr<net::Registration> hello_registration_;
   net::Request hello_request_;
   bool greeted_ = false;
-  std::deque<BulkMessage> messages_;
+  std::deque<Payload> messages_;
   std::size_t posted_ = 0;  // of messages_
 };
 

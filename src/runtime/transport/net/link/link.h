@@ -37,8 +37,9 @@ class Link {
     int device;
     std::uint64_t nonce;
     Rank rank, peer;
-    const LinkShape& shape;  // must outlive the link
-    WindowTable& windows;    // of this rank, into which the peer puts
+    const LinkShape& shape;                      // must outlive the link
+    WindowTable& windows;                        // of this rank, into which the peer puts
+    const RegisteredBuffers* buffers = nullptr;  // of the program; null where messages lie in slots alone
   };
   explicit Link(const Setup& setup);
   Link(const Link&) = delete;
@@ -68,6 +69,8 @@ class Link {
 
   // True if the engine has sent everything that this end published.
   bool settled() { return !frames_out_ || (out_.settled() && !puts_.has_news() && frames_out_->settled()); }
+  // True if the engine reads buffers of the program, or may.
+  bool reads_buffers() { return frames_out_ && (frames_out_->joins() ? !settled() : out_.reads_buffers()); }
   // Messages of the rings, without puts.
   OutgoingMessages& outgoing() { return out_; }
   const IncomingMessages& incoming() const { return in_; }

@@ -39,8 +39,7 @@ void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection
   RemoteRings::One& ring = rings_.of(request.kind);
   ring.attach(request.peer, end);
   end.stale_lines = ring.stale_lines.data();
-  // The bulk connection sends from its own memory.
-  end.takes_from_buffers = ring.slot_bytes <= setup_.most_framed_bytes;
+  end.takes_from_buffers = ring.slot_bytes <= setup_.most_framed_bytes || setup_.buffers != nullptr;
   sent(request.kind).end = &end;
 }
 
@@ -123,20 +122,24 @@ bool OutgoingMessages::append_slots(FrameWriter& frame, int kind, LongPayloads p
       if (!append_slot(frame, head, payloads)) return false;
     } else {
       frame.append(head);
-      if (!bulk_) bulk_ = std::make_unique<BulkSender>(rings_, setup_.rank, setup_.nonce);
-      bulk_->push({kind, outgoing.slots, from.signature, from.bytes});
+      if (!bulk_) bulk_ = std::make_unique<BulkSender>(rings_, setup_.rank, setup_.nonce, setup_.buffers);
+      bulk_->push({kind, outgoing.slots, from.signature, from.bytes}, buffer_of(kind, outgoing.slots));
     }
     ++outgoing.slots;
   }
   return true;
 }
 
+// Null: the payload is in its slot.
+const std::byte* OutgoingMessages::buffer_of(int kind, u64 position) const {
+  return reinterpret_cast<const std::byte*>(rings_.of(kind).ring->headers[position % device::kMostDepth].lent);
+}
+
 // The slot is not freed before the peer has consumed the message. A payload in a buffer stays there until the call has
 // ended, for which it must have been sent.
 const std::byte* OutgoingMessages::payload_of(int kind, u64 position) const {
-  const RemoteRings::One& ring = rings_.of(kind);
-  const u64 lent = ring.ring->headers[position % device::kMostDepth].lent;
-  return lent != 0 ? reinterpret_cast<const std::byte*>(lent) : reinterpret_cast<const std::byte*>(ring.slot(position));
+  const std::byte* const buffer = buffer_of(kind, position);
+  return buffer != nullptr ? buffer : reinterpret_cast<const std::byte*>(rings_.of(kind).slot(position));
 }
 
 // False: not all of the message had room.

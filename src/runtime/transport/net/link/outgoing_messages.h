@@ -20,7 +20,8 @@ class OutgoingMessages {
     const LinkShape& shape;
     Rank rank;
     std::uint64_t nonce;
-    std::size_t most_framed_bytes;  // longer payloads go through the bulk connection
+    std::size_t most_framed_bytes;               // longer payloads go through the bulk connection
+    const RegisteredBuffers* buffers = nullptr;  // from which that sends; null: from slots alone
   };
   explicit OutgoingMessages(const Setup& setup);
   OutgoingMessages(const OutgoingMessages&) = delete;
@@ -52,6 +53,11 @@ class OutgoingMessages {
   }
   // True if all published messages are in frames, and the engine has sent all long payloads.
   bool settled() const { return !has_news() && (!bulk_ || bulk_->settled()); }
+  // True if the bulk connection reads buffers of the program, or may.
+  bool reads_buffers() const { return has_news() || (bulk_ && bulk_->reads_buffers()); }
+  void drop_stale_registrations() {
+    if (bulk_) bulk_->drop_stale_registrations();
+  }
   // True if nothing happens on the bulk connection, nor waits for it.
   bool rests() const { return bulk_address_.empty() && (!bulk_ || bulk_->settled()); }
   // Messages and lines that were ever published. All confirmed: the peer has told that it has consumed them.
@@ -75,6 +81,7 @@ class OutgoingMessages {
 
   bool append_slots(FrameWriter& frame, int kind, LongPayloads payloads);
   bool append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads);
+  const std::byte* buffer_of(int kind, device::u64 position) const;
   const std::byte* payload_of(int kind, device::u64 position) const;
   bool append_lines(FrameWriter& frame, int kind);
   void free_slots(int kind);

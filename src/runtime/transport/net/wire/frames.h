@@ -47,7 +47,7 @@ class FrameSender {
   // Null if all buffers are under way. Otherwise the caller fills the frame and calls post().
   FrameWriter* begin();
   // Whether a payload may stay where it is (FrameWriter::append_in_place).
-  bool joins() const { return sender_->joins(); }
+  bool joins() const { return sender_ != nullptr && sender_->joins(); }  // false before it is connected
   void post();
   // Checks which frames have been sent, and retries a frame that the engine refused. Some engines move a frame only
   // then.
