@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/settings/name_list.h"
 #include "net/plugin/engine.h"
+#include "net/rails/nearest.h"
 #include "net/self_test.h"
 #include "net/ucx/engine.h"
 
@@ -42,9 +43,14 @@ std::vector<Rail> shared_devices(const std::shared_ptr<Net>& net, const Settings
          described(*net));
   const auto count = static_cast<int>(usable.size());
   const int each = std::clamp(count / settings.ranks_on_host, 1, static_cast<int>(kMostRails));
+  std::vector<Place> places;
+  for (const int number : usable) places.push_back(place_of(devices[static_cast<std::size_t>(number)].pci_path));
+  std::vector<Place> ranks;
+  for (const std::string& path : settings.paths_of_ranks) ranks.push_back(place_of(path));
+  ranks.resize(static_cast<std::size_t>(settings.ranks_on_host));
   std::vector<Rail> rails;
-  for (int at = 0; at < each; ++at) {
-    const int number = usable[static_cast<std::size_t>((settings.rank_on_host * each + at) % count)];
+  for (const int at : nearest_devices(static_cast<std::size_t>(settings.rank_on_host), places, ranks, each)) {
+    const int number = usable[static_cast<std::size_t>(at)];
     const Device& device = devices[static_cast<std::size_t>(number)];
     rails.push_back({net, number, device.name, 0, std::max(0, device.speed_mbits_per_s)});
   }
@@ -147,6 +153,11 @@ bool adapter_matches(std::string_view text, std::string_view device, int port) {
     const bool fits_port = colon == std::string_view::npos || item.substr(colon + 1) == std::to_string(port);
     return fits_port && list.names(item.substr(0, colon), device);
   });
+}
+
+std::optional<int> device_of(const Engine& engine, RailUse use) {
+  if (use == RailUse::together || engine.rails.empty()) return std::nullopt;
+  return engine.rails.front().device;
 }
 
 std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,7 @@ struct Settings {
   // The ranks of a host share the devices of a plugin.
   int rank_on_host = 0;
   int ranks_on_host = 1;
+  std::vector<std::string> paths_of_ranks;  // of their own devices in /sys/devices; empty: nobody knows
   int self_test_limit_ms = 3000;
 };
 
@@ -55,8 +57,11 @@ struct Engine {
 // name may have a port ("mlx5_0:1").
 bool adapter_matches(std::string_view text, std::string_view device, int port);
 
-// The engine for messages. If some rank has several rails, all ranks take them, also those that have one.
 enum class RailUse : std::uint8_t { alone, together };
+// The device of the engine that this rank uses where it has one alone; nothing: any one.
+std::optional<int> device_of(const Engine& engine, RailUse use);
+
+// The engine for messages. If some rank has several rails, all ranks take them, also those that have one.
 std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings);
 
 struct Offer {

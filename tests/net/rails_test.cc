@@ -1,13 +1,18 @@
 // Which devices are joined to rails, in which order messages go over them, and what comes of uneven and broken ones.
 #include "net/rails/rails.h"
 
+#include <unistd.h>
+
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 #include <set>
 
 #include "net/choose.h"
 #include "net/engines.h"
+#include "net/rails/nearest.h"
 #include "net/rails/pairing.h"
 
 using namespace net_test;
@@ -188,4 +193,79 @@ TEST_CASE("NCCL_IB_HCA names devices in NCCL's forms") {
   CHECK(adapter_matches("=mlx5_1:1", "mlx5_1", 1));
   CHECK_FALSE(adapter_matches("^mlx5_0", "mlx5_0", 1));
   CHECK(adapter_matches("^=mlx5_1", "mlx5_10", 1));
+}
+
+namespace {
+
+// Places as /sys shows them on a machine like a DGX A100: two GPUs and two NICs below each of four switches.
+Place at_switch(int number, const char* device) {
+  return {number < 2 ? "0" : "1", fmt::format("pci0000:{}0", number), fmt::format("0000:{}1:00.0", number), device};
+}
+
+std::vector<std::vector<int>> for_all(std::span<const Place> devices, std::span<const Place> ranks, int each) {
+  std::vector<std::vector<int>> found;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) found.push_back(nearest_devices(rank, devices, ranks, each));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a rank uses the NIC at its device's switch, and ranks of one switch share its NICs") {
+  std::vector<Place> nics, ranks;
+  // The engine's order is another one than that of the ranks' devices.
+  for (const int number : {3, 1, 0, 2}) {
+    nics.push_back(at_switch(number, "nic a"));
+    nics.push_back(at_switch(number, "nic b"));
+  }
+  for (int number = 0; number < 4; ++number) {
+    ranks.push_back(at_switch(number, "gpu a"));
+    ranks.push_back(at_switch(number, "gpu b"));
+  }
+  const auto found = for_all(nics, ranks, 1);
+  for (std::size_t rank = 0; rank < 8; ++rank) {
+    const Place& nic = nics[static_cast<std::size_t>(found[rank].at(0))];
+    CHECK(nic[2] == ranks[rank][2]);
+    CHECK(found[rank].size() == 1);
+  }
+  std::set<int> used;
+  for (const auto& one : found) used.insert(one[0]);
+  CHECK(used.size() == 8);
+  // One rank for each switch has both its NICs.
+  std::vector<Place> few;
+  for (std::size_t rank = 0; rank < 8; rank += 2) few.push_back(ranks[rank]);
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    for (const int nic : nearest_devices(rank, nics, few, 2))
+      CHECK(nics[static_cast<std::size_t>(nic)][2] == few[rank][2]);
+}
+
+TEST_CASE("no NIC is left over for nearness, and of far ones that of the own NUMA node is taken") {
+  const std::vector<Place> nics{at_switch(3, "nic"), at_switch(1, "nic")};
+  // All devices are at switch 0, which has no NIC; its NUMA node has the second one.
+  const std::vector<Place> ranks(4, at_switch(0, "gpu"));
+  CHECK(nearest_devices(0, nics, std::span(ranks).first(1), 1) == std::vector<int>{1});
+  std::map<int, int> uses;
+  for (const auto& one : for_all(nics, ranks, 1)) ++uses[one.at(0)];
+  CHECK(uses == std::map<int, int>{{0, 2}, {1, 2}});
+}
+
+TEST_CASE("devices whose places nobody knows are taken in turns") {
+  const std::vector<Place> unknown(4), ranks(2);
+  CHECK(for_all(unknown, ranks, 1) == std::vector<std::vector<int>>{{0}, {1}});
+  CHECK(for_all(unknown, ranks, 2) == std::vector<std::vector<int>>{{0, 1}, {2, 3}});
+  const std::vector<Place> two(2), five(5);
+  CHECK(for_all(two, five, 1) == std::vector<std::vector<int>>{{0}, {1}, {0}, {1}, {0}});
+  CHECK(place_of("").empty());
+}
+
+TEST_CASE("places have the NUMA node that /sys tells") {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("sccl-place-{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  CHECK(place_of(folder.string()).front() == "0");
+  std::ofstream(folder / "numa_node") << "3\n";
+  const Place place = place_of(folder.string());
+  CHECK(place.front() == "3");
+  CHECK(place.back() == folder.filename().string());
+  std::ofstream(folder / "numa_node") << "-1\n";
+  CHECK(place_of(folder.string()).front() == "0");
+  std::filesystem::remove_all(folder);
 }

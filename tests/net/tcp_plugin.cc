@@ -8,9 +8,10 @@
 //   offload       the device is one that works only inside kernels
 //   fail:N        the N-th call of isend, irecv or test fails
 //   refuse:N      memory of N bytes is not registered
+// SCCL_TEST_NET_PCI makes it have a device for each path of this list: tcp0, tcp1, ...
 // A message must lie in the memory whose registration comes with it. SCCL_TEST_NET_LOG names a file that is told a line
-// for each registration that begins or ends, and for each message that is sent from memory of another length than the
-// last one.
+// for each device that is listened on, for each registration that begins or ends, and for each message that is sent
+// from memory of another length than the last one.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -27,8 +28,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "net/plugin/abi.h"
 
@@ -150,16 +153,30 @@ void* begin(Connection& c, void* data, std::size_t bytes) {
 
 Result init_plugin() { return fault() == "fail-init" ? kSystemError : kSuccess; }
 
+// Of all devices; one without a path by default.
+std::vector<std::string>& pci_paths() {
+  static std::vector<std::string> paths = [] {
+    std::vector<std::string> made;
+    const char* const list = std::getenv("SCCL_TEST_NET_PCI");
+    std::istringstream rest(list ? list : "");
+    for (std::string one; std::getline(rest, one, ',');) made.push_back(one);
+    if (made.empty()) made.emplace_back();
+    return made;
+  }();
+  return paths;
+}
+
 Result devices(int* count) {
-  *count = fault() == "no-devices" ? 0 : 1;
+  *count = fault() == "no-devices" ? 0 : static_cast<int>(pci_paths().size());
   return kSuccess;
 }
 
 template <typename Properties>
-Result properties(int, Properties* p) {
-  static char name[] = "tcp0";
+Result properties(int device, Properties* p) {
+  static char names[][5] = {"tcp0", "tcp1", "tcp2", "tcp3"};
   *p = {};
-  p->name = name;
+  p->name = names[device];
+  p->pci_path = pci_paths()[static_cast<std::size_t>(device)].data();
   p->pointers = kHostPointers;
   p->speed_mbits_per_s = 10000;
   p->port = 1;
@@ -182,8 +199,9 @@ int new_socket() {
   return fd;
 }
 
-[[maybe_unused]] Result listen_at(int, void* handle, void** listener) {
+[[maybe_unused]] Result listen_at(int device, void* handle, void** listener) {
   if (fault() == "crash-listen") std::abort();
+  tell("listen on device", static_cast<std::size_t>(device));
   Address address{kMagic, {}, 0};
   address.at.sin_family = AF_INET;
   const char* text = std::getenv("SCCL_TEST_NET_ADDRESS");

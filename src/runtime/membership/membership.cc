@@ -409,12 +409,15 @@ class InitExchange {
     question.rank_on_host =
         static_cast<int>(std::find(beside.begin(), beside.end(), membership_.rank) - beside.begin());
     question.ranks_on_host = static_cast<int>(beside.size());
+    for (const Rank rank : beside)
+      question.busids.emplace_back(records_[static_cast<std::size_t>(rank)].device.busid.data());
     question.host_timeout = started.timeout;
     const AgreedEngine engine = agree_on_engine(question, bootstrap_, deadline_);
     NetMembership between{engine.net, {}, nonce, {}};
     for (const Member& member : members.all)
       between.hosts.push_back(member.locality == Locality::remote ? member.host : "");
-    between.addresses = exchange_addresses(*engine.net, membership_.rank, membership_.hosts.of, bootstrap_, deadline_);
+    between.addresses =
+        exchange_addresses(*engine.net, engine.device, membership_.rank, membership_.hosts.of, bootstrap_, deadline_);
     const int device = between.addresses->device();
     const NetFigures figures =
         figures_of(engine.net->devices()[static_cast<std::size_t>(device)], device, started.interfaces);

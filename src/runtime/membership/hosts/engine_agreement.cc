@@ -11,6 +11,7 @@
 #include "net/choose.h"
 #include "runtime/bootstrap/sockets/first_half.h"
 #include "runtime/membership/hosts/host_values.h"
+#include "topology/system/system_topology.h"
 
 namespace sccl::runtime {
 namespace {
@@ -58,6 +59,13 @@ Told from_text(std::string_view text) {
     if (line.starts_with('r')) told.refusals.push_back(line.substr(1));
   }
   return told;
+}
+
+// In /sys/devices; empty if the kernel does not show the device.
+std::string path_of(const std::string& busid) {
+  std::error_code error;
+  const auto path = std::filesystem::canonical("/sys/bus/pci/devices/" + topology::normal_busid(busid), error);
+  return busid.empty() || error ? "" : path.string();
 }
 
 bool has_rdma_devices() {
@@ -131,6 +139,7 @@ net::Settings engine_settings(const EngineQuestion& question) {
   settings.adapters = env::text("NCCL_IB_HCA").value_or("");
   settings.rank_on_host = question.rank_on_host;
   settings.ranks_on_host = question.ranks_on_host;
+  for (const std::string& busid : question.busids) settings.paths_of_ranks.push_back(path_of(busid));
   settings.nonce = question.nonce;
   settings.reconnect_limit = question.host_timeout;
   return settings;
@@ -177,7 +186,8 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
       return at < told.rails.size() && told.rails[at] > 1;
     };
     const auto use = std::any_of(all.begin(), all.end(), has_several) ? net::RailUse::together : net::RailUse::alone;
-    return {net::taken(std::move(*engine), use, rail_settings(question)), key};
+    const std::optional<int> device = net::device_of(*engine, use);
+    return {net::taken(std::move(*engine), use, rail_settings(question)), key, device};
   }
   if (std::none_of(all.begin(), all.end(), [](const Told& told) { return told.keys.empty(); }))
     fail_different_engines(all, hosts);

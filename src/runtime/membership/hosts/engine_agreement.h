@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace sccl::runtime {
 struct AgreedEngine {
   std::shared_ptr<net::Net> net;  // over rails if some rank has several
   std::string key;                // the same at all ranks: "ucx", "plugin:<name>"
+  std::optional<int> device;      // that this rank uses; nothing: any one
 };
 
 struct EngineQuestion {
@@ -30,6 +32,7 @@ struct EngineQuestion {
       interfaces{};  // those that data may use beside one another, the one that reaches first
   int rank_on_host = 0;
   int ranks_on_host = 1;
+  std::vector<std::string> busids{};             // of these ranks' devices, by rank on the host
   std::chrono::milliseconds host_timeout{4500};  // until what a rail lost counts as a fault
 };
 

@@ -16,11 +16,11 @@ struct EntryHead {
 
 }  // namespace
 
-NetAddresses::NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of)
+NetAddresses::NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of, std::optional<int> device)
     : rank_(rank), host_of_(host_of.begin(), host_of.end()) {
   const int host = host_of_[static_cast<std::size_t>(rank)];
   const auto before = std::count(host_of_.begin(), host_of_.begin() + rank, host);
-  device_ = static_cast<int>(static_cast<std::size_t>(before) % net.devices().size());
+  device_ = device.value_or(static_cast<int>(static_cast<std::size_t>(before) % net.devices().size()));
   if (net.accepts_many()) {
     listeners_.push_back({kAnyone, net.listen(device_)});
     return;
@@ -83,9 +83,10 @@ void NetAddresses::met(Rank peer) {
   std::erase_if(listeners_, [&](const Entry& entry) { return entry.peer == peer; });
 }
 
-std::shared_ptr<NetAddresses> exchange_addresses(net::Net& net, Rank rank, std::span<const int> host_of,
-                                                 Bootstrap& bootstrap, Deadline deadline) {
-  auto addresses = std::make_shared<NetAddresses>(net, rank, host_of);
+std::shared_ptr<NetAddresses> exchange_addresses(net::Net& net, std::optional<int> device, Rank rank,
+                                                 std::span<const int> host_of, Bootstrap& bootstrap,
+                                                 Deadline deadline) {
+  auto addresses = std::make_shared<NetAddresses>(net, rank, host_of, device);
   addresses->set_all(bootstrap.all_gather(addresses->own(), deadline));
   return addresses;
 }

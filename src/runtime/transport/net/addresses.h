@@ -21,8 +21,9 @@ class NetAddresses {
  public:
   static constexpr Rank kAnyone = -1;
 
-  // `host_of`: the host of each rank. The ranks of a host are spread over its devices, round robin.
-  NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of);
+  // `host_of`: the host of each rank. `device`: the one that this rank uses; nothing: the ranks of a host are spread
+  // over its devices, round robin.
+  NetAddresses(net::Net& net, Rank rank, std::span<const int> host_of, std::optional<int> device = std::nullopt);
 
   // The addresses that the other ranks need, as bytes.
   Bytes own() const;
@@ -60,7 +61,7 @@ class NetAddresses {
 };
 
 // Collective, at init.
-std::shared_ptr<NetAddresses> exchange_addresses(net::Net& net, Rank rank, std::span<const int> host_of,
-                                                 Bootstrap& bootstrap, Deadline deadline);
+std::shared_ptr<NetAddresses> exchange_addresses(net::Net& net, std::optional<int> device, Rank rank,
+                                                 std::span<const int> host_of, Bootstrap& bootstrap, Deadline deadline);
 
 }  // namespace sccl::runtime
