@@ -187,6 +187,53 @@ def own_topologies(sccl, write, folder):
         write(f"| {name} | " + " | ".join(cells) + " |")
 
 
+def in_a_row(sccl, preset, hosts, rates):
+    """Hosts of a preset on switches of their own: each is joined to the next one by a link of this part of its NICs' rate, and the
+    last to the first if there is a rate for it."""
+    shown = subprocess.run([sccl, "topo", "--topo", f"{hosts}*{preset}", "--json"], check=True, capture_output=True, text=True)
+    topology = json.loads(shown.stdout)
+    fabric, devices = topology["ranks"] + topology["switches"] - 1, topology["ranks"] // hosts
+    for link in topology["links"]:
+        for end, other in (("src", "dst"), ("dst", "src")):
+            if link[end] == fabric:
+                link[end] = fabric + link[other] // devices
+    nic = next(link["gbytes_per_s"] for link in topology["links"] if link["class"] == "net")
+    for host, rate in enumerate(rates):
+        next_host = fabric + (host + 1) % hosts
+        for src, dst in ((fabric + host, next_host), (next_host, fabric + host)):
+            topology["links"].append({"src": src, "dst": dst, "lanes": 1, "gbytes_per_s": rate * devices * nic, "alpha_us": 1,
+                                      "class": "net"})
+    topology["switches"] += hosts - 1
+    topology.pop("switch_kinds", None)
+    topology["name"] = f"{hosts} of {preset} in a row"
+    return topology
+
+
+def joined_unevenly(sccl, write, folder):
+    """Lines and rings of hosts."""
+    names = ["allgather", "reducescatter", "allreduce", "broadcast", "reduce"]
+    unequal = [1, 0.5, 2, 0.25, 1, 0.75, 1]
+    shapes = [("line", lambda hosts: [1] * (hosts - 1)), ("line, a quarter", lambda hosts: [0.25] * (hosts - 1)),
+              ("line, 1/4 to 2", lambda hosts: unequal[:hosts - 1]), ("ring, a half", lambda hosts: [0.5] * hosts),
+              ("ring, a quarter", lambda hosts: [0.25] * hosts)]
+    write("\n## Hosts in lines and rings, 64 MiB on every rank: predicted time over the bound\n")
+    write("The greatest over 3 to 8 hosts, its number of hosts and schedule. Each host has a switch of its own; links between these carry "
+          "as much as a host's NICs, or the part of it that is named.\n")
+    write("| hosts of | joined in a | " + " | ".join(names) + " |\n|---|---|" + "---|" * len(names))
+    path = os.path.join(folder, "row.json")
+    for preset in ("dgx1v", "dgx-a100", "pcie4"):
+        for title, rates in shapes:
+            found = {one: [] for one in names}
+            for hosts in range(3, 9):
+                with open(path, "w") as file:
+                    json.dump(in_a_row(sccl, preset, hosts, rates(hosts)), file)
+                for one in names:
+                    algo, us, bound, _ = plan(sccl, path, one, 64 * MIB, hosts * ranks_of(preset))
+                    found[one].append((us / bound, hosts, algo))
+            cells = [f"{ratio:.2f} ({hosts}) {algo}" for ratio, hosts, algo in (max(found[one]) for one in names)]
+            write(f"| {preset} | {title} | " + " | ".join(cells) + " |")
+
+
 def seconds(sccl, write):
     write("\n## Time and memory to plan\n\nOf the slowest of five collectives, each for 64 KiB and 1 GiB; two cores, other programs beside it.\n")
     write("| cluster | ranks | s | MB |\n|---|---|---|---|")
@@ -381,6 +428,7 @@ def main():
         over_ranks(options.sccl, lines.append, points)
         against_bound(options.sccl, lines.append)
         own_topologies(options.sccl, lines.append, folder)
+        joined_unevenly(options.sccl, lines.append, folder)
         short(options.sccl, lines.append)
         seconds(options.sccl, lines.append)
         heat_maps(options.sccl, lines.append, folder, picture_path)

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "compose/network_bound.h"
 #include "compose/parts_bound.h"
 #include "compose/quickest_flow.h"
 
@@ -45,6 +46,7 @@ class Bounds {
       within_hosts();
       on_the_way();
       for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
+      for (const Bound& one : bounds_of_network(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       latency();
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Bound& a, const Bound& b) { return a.us > b.us; });
@@ -153,30 +155,41 @@ class Bounds {
     partition("ranks", topology_.ranks, all);
   }
 
-  // Two borders of a host: one outside its NICs, and one between its devices and everything that is no path between
-  // devices.
+  // Three borders of a host: between its devices and everything that is no path between devices, outside its NICs, and
+  // outside its own leaf switches.
   std::vector<Capacity> host_capacities() const {
-    std::vector<int> host_of_node(at(topology_.nodes()), -1);
+    std::vector<int> side(at(topology_.nodes()), -1);
     for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
-      for (const topology::Node node : cluster_.nodes[host]) host_of_node[at(node)] = static_cast<int>(host);
-    std::vector<int> with_nics = host_of_node;
+      for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
+    std::vector<Capacity> result = across(side);
+    const auto take = [&](const std::vector<Capacity>& other) {
+      for (std::size_t host = 0; host < result.size(); ++host)
+        result[host] = {std::min(result[host].in, other[host].in), std::min(result[host].out, other[host].out)};
+    };
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
-      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) with_nics[at(src)] = cluster_.host_of[at(rank)];
-    std::vector<Capacity> near(cluster_.hosts.size());
-    std::vector<Capacity> far(cluster_.hosts.size());
-    for (const topology::Link& link : links_)
-      for (const bool outer : {false, true}) {
-        const auto& side = outer ? with_nics : host_of_node;
-        auto& sums = outer ? far : near;
-        const int from = side[at(link.src)];
-        const int to = side[at(link.dst)];
-        if (from == to) continue;
-        if (from >= 0) sums[at(from)].out += link.gbytes_per_s;
-        if (to >= 0) sums[at(to)].in += link.gbytes_per_s;
-      }
-    for (std::size_t host = 0; host < near.size(); ++host)
-      near[host] = {std::min(near[host].in, far[host].in), std::min(near[host].out, far[host].out)};
-    return near;
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
+    take(across(side));
+    std::map<topology::Node, std::set<int>> hosts_at;
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      if (const topology::Attachment& way = cluster_.attachments[at(rank)]; way.attached())
+        hosts_at[way.leaf].insert(cluster_.host_of[at(rank)]);
+    for (const auto& [leaf, hosts] : hosts_at)
+      if (hosts.size() == 1) side[at(leaf)] = *hosts.begin();
+    if (cluster_.hosts.size() > 1) take(across(side));
+    return result;
+  }
+
+  // `side` is by node: the host within whose border the node is, or -1.
+  std::vector<Capacity> across(const std::vector<int>& side) const {
+    std::vector<Capacity> sums(cluster_.hosts.size());
+    for (const topology::Link& link : links_) {
+      const int from = side[at(link.src)];
+      const int to = side[at(link.dst)];
+      if (from == to) continue;
+      if (from >= 0) sums[at(from)].out += link.gbytes_per_s;
+      if (to >= 0) sums[at(to)].in += link.gbytes_per_s;
+    }
+    return sums;
   }
 
   void around_hosts() {

@@ -69,6 +69,8 @@ Routes::Routes(const Composite& composite)
     int deepest = 0;
     for (const auto& [members, shapes] : composite.tiers[tier].shapes)
       for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
+    for (const auto& trees : composite.tiers[tier].of_roots)
+      for (const Tree& tree : trees) deepest = std::max(deepest, tree.steps);
     depth_hosts_ += deepest;
   }
   const int hosts = static_cast<int>(composite.hosts.size());
@@ -120,11 +122,19 @@ int Routes::strands() const {
   return std::max(1, has_strands_of_ports() ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
 }
 
+// See Ends::root_turn, root_host() and Ends::tree_turn.
+bool Routes::frames_differ() const {
+  if (depth_home_in_ > 0) return true;
+  if (composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0) return true;
+  for (const Tier& tier : composite_.tiers)
+    for (const auto& trees : tier.of_roots)
+      if (!trees.empty() && at(pieces_) % trees.size() != 0) return true;
+  return false;
+}
+
 std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
-  const bool other_roots = composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0;
-  const bool differ = other_roots || depth_home_in_ > 0;  // see Ends::root_turn and root_host()
   const Part of = part(chunk);
-  if (differ || composite_.order || of.frame == 0) return {chunk, 0};
+  if (composite_.order || of.frame == 0 || frames_differ()) return {chunk, 0};
   return {chunk - of.frame * owners(), start(of) - start({of.whole, 0})};
 }
 
@@ -138,7 +148,9 @@ Step Routes::start(const Part& part) const {
 }
 
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
-// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first.
+// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first. With entries the turns
+// of a host's schedule are unlike one another: there the frames of a chunk have different roots, so that every root has
+// chunks of every turn.
 Routes::Ends Routes::ends(const Part& part) const {
   const ChunkId chunk = part.whole;
   const int ranks = composite_.ranks();
@@ -148,31 +160,33 @@ Routes::Ends Routes::ends(const Part& part) const {
   const auto by_owner = [&](Ends ends) {
     ends.turn = turn_of_[at(owner)] + piece * ranks;
     ends.strand = host_of_[at(owner)] * pieces_ + piece;
+    ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
     return ends;
   };
   const auto by_number = [&](Ends ends) {
     ends.turn = chunk;
     ends.strand = chunk / most_ports_;
+    ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
     ends.root_turn = part.frame * pieces_ + chunk;
     return ends;
   };
   switch (composite_.collective) {
     case Collective::allgather:
-      return by_owner({false, true, owner, owner, 0, 0});
+      return by_owner({false, true, owner, owner, 0, 0, 0});
     case Collective::reducescatter:
-      return by_owner({true, false, owner, owner, 0, 0});
+      return by_owner({true, false, owner, owner, 0, 0, 0});
     case Collective::gather:
-      return by_owner({false, false, owner, composite_.root, 0, 0});
+      return by_owner({false, false, owner, composite_.root, 0, 0, 0});
     case Collective::scatter:
-      return by_owner({false, false, composite_.root, owner, 0, 0});
+      return by_owner({false, false, composite_.root, owner, 0, 0, 0});
     case Collective::alltoall:
-      return {false, false, owner, target, turn_of_[at(target)], piece / ranks};
+      return {false, false, owner, target, turn_of_[at(target)], piece / ranks, 0};
     case Collective::broadcast:
-      return by_number({false, true, composite_.root, composite_.root, 0, 0});
+      return by_number({false, true, composite_.root, composite_.root, 0, 0, 0});
     case Collective::reduce:
-      return by_number({true, false, composite_.root, composite_.root, 0, 0});
+      return by_number({true, false, composite_.root, composite_.root, 0, 0, 0});
     default:
-      return by_number({true, true, 0, 0, 0, 0});
+      return by_number({true, true, 0, 0, 0, 0, 0});
   }
 }
 
@@ -188,23 +202,25 @@ Rank Routes::port(const Ends& ends, int host) const {
 
 int Routes::root_host(ChunkId chunk) const {
   const Part of = part(chunk);
-  return root_host(ends(of), of);
+  return root_host(ends(of));
 }
 
-// With entries the turns of a host's schedule are unlike one another. There the frames of a chunk have different roots,
-// so that every root has chunks of every turn.
-int Routes::root_host(const Ends& ends, const Part& part) const {
+// AllReduce: chunks take root hosts, and the trees made for these, in the same turn.
+int Routes::root_host(const Ends& ends) const {
   if (!ends.everyone_contributes) return host_of_[at(ends.source)];
   if (!ends.everyone_receives) return host_of_[at(ends.sink)];
   if (composite_.root_hosts.empty()) return 0;
-  const int by_frame = depth_home_in_ > 0 ? part.frame : 0;
-  return composite_.root_hosts[at(part.whole / most_ports_ + by_frame) % composite_.root_hosts.size()];
+  return composite_.root_hosts[at(ends.tree_turn) % composite_.root_hosts.size()];
 }
 
 // Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
 // at different numbers of devices, and each host passes on the chunks of one tree.
-const Tree& Routes::tree(int tier, int group, const Ends& ends) const {
+const Tree& Routes::tree(int tier, int group, int root_host, const Ends& ends) const {
   const Tier& one = composite_.tiers[at(tier)];
+  if (!one.of_roots.empty()) {
+    const auto& own = one.of_roots[at(root_index(tier, group, root_host, ends))];
+    return own[at(ends.tree_turn) % own.size()];
+  }
   const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
   return shapes[at(ends.strand + ends.turn % most_ports_) % shapes.size()];
 }
@@ -238,7 +254,7 @@ int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) con
 std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
   const Part one = part(chunk);
   const Ends of = ends(one);
-  return parent(host, root_host(of, one), of);
+  return parent(host, root_host(of), of);
 }
 
 std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
@@ -247,7 +263,7 @@ std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) c
     if (here == 0) continue;
     const int group = places_[at(tier)][at(host)].group;
     const auto& members = composite_.tiers[at(tier)].groups[at(group)];
-    const Tree& shape = tree(tier, group, ends);
+    const Tree& shape = tree(tier, group, root_host, ends);
     const int size = static_cast<int>(members.size());
     const int index = (shape.parent[at(here)] + root_index(tier, group, root_host, ends)) % size;
     return {lead_host(tier, members[at(index)], root_host, ends), tier_start_[at(tier)] + shape.step[at(here)]};
@@ -258,7 +274,7 @@ std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) c
 void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
   const Part one = part(chunk);
   const Ends of = ends(one);
-  children(host, root_host(of, one), of, visit);
+  children(host, root_host(of), of, visit);
 }
 
 template <typename Visit>
@@ -267,7 +283,7 @@ void Routes::children(int host, int root_host, const Ends& ends, Visit&& visit) 
     const int here = position(tier, host, root_host, ends);
     const int group = places_[at(tier)][at(host)].group;
     const auto& members = composite_.tiers[at(tier)].groups[at(group)];
-    const Tree& shape = tree(tier, group, ends);
+    const Tree& shape = tree(tier, group, root_host, ends);
     const int size = static_cast<int>(members.size());
     const int root = root_index(tier, group, root_host, ends);
     for (int i = shape.first[at(here)]; i < shape.first[at(here) + 1]; ++i) {
@@ -513,7 +529,7 @@ void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves
   if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
   if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
     return butterfly(of, rank, moves);
-  const int root = root_host(of, part);
+  const int root = root_host(of);
   if (of.everyone_contributes) collect(of, root, rank, moves);
   const Step met = depth_in_ + depth_hosts_ + depth_home_in_;  // now the sum is complete at the root host's port
   if (!of.everyone_receives) {
@@ -538,7 +554,7 @@ bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
     const int host = host_of(rank);
     return host < static_cast<int>(std::bit_floor(hosts)) && rank == port(of, host);
   }
-  return rank == (composite_.at_root ? of.sink : port(of, root_host(of, one)));
+  return rank == (composite_.at_root ? of.sink : port(of, root_host(of)));
 }
 
 void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {

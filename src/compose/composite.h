@@ -69,10 +69,15 @@ struct Host {
   std::vector<bool> own;  // by position: whether a rank may be the port of a chunk that begins or ends at the rank
 };
 
+// Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
+// root has trees of its own, packed for all roots together (portfolio/outer_trees.h). A tier with such trees is the
+// only one and has one group. Their size grows with the square of the members: there are few.
 struct Tier {
   std::vector<std::vector<int>> groups;     // members: hosts at tier 0, else groups of the tier below
   Shape shape = Shape::doubling;            // for display
   std::map<int, std::vector<Tree>> shapes;  // by number of members
+  // By index of the root member in the group: the trees that its chunks take in turn. Empty: shapes serve all roots.
+  std::vector<std::vector<Tree>> of_roots = {};
 };
 
 // How the root's host copies from the root, or reduces to it. The host's devices send what they get to other hosts, or
@@ -218,6 +223,7 @@ class Routes {
     Rank source, sink;
     int turn;           // index of the port, counted over all ports
     int strand;         // index among the port's chunks, counted over all of them
+    int tree_turn;      // which of the root's own trees, counted over all of them
     int root_turn = 0;  // index in Composite::root_turns
   };
 
@@ -236,8 +242,9 @@ class Routes {
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(const Part& part) const;
   Rank port(const Ends& ends, int host) const;
-  int root_host(const Ends& ends, const Part& part) const;
-  const Tree& tree(int tier, int group, const Ends& ends) const;
+  int root_host(const Ends& ends) const;
+  const Tree& tree(int tier, int group, int root_host, const Ends& ends) const;
+  bool frames_differ() const;
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;
   int lead_host(int tier, int member, int root_host, const Ends& ends) const;

@@ -68,6 +68,7 @@ class CostModel {
   const topology::Cluster& cluster() const { return *cluster_; }
   const topology::Topology& topology() const { return *topology_; }
   const schedule::EdgeIndex& edges() const { return edges_; }
+  topology::NetworkWays& ways() { return ways_; }
 
  private:
   friend class Loads;

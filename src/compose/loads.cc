@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/cost.h"
+#include "compose/handed_over.h"
 #include "compose/root_way.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
@@ -113,6 +114,13 @@ class Loads {
     return (twice ? 2 : 1) * std::max(leave, enter);
   }
 
+  // How many of one rank's chunks must be examined to see each of its host's trees as often as its data take it.
+  int trees_of_roots() const {
+    for (const Tier& tier : composite_.tiers)
+      if (!tier.of_roots.empty()) return routes_.chunks() / composite_.ranks();
+    return 1;
+  }
+
   // One chunk for each path that chunks take over hosts, with the bytes on this path (per byte of L).
   std::vector<std::pair<ChunkId, double>> representatives() const {
     std::vector<std::pair<ChunkId, double>> result;
@@ -124,7 +132,9 @@ class Loads {
       for (int host = 0; host < hosts_; host += stride) {
         const double bytes = devices(host) / (composite_.collective == Collective::reducescatter ? ranks() : 1.0);
         all += bytes;
-        result.emplace_back(composite_.hosts[at(host)].ranks.front(), bytes);
+        const ChunkId first = composite_.hosts[at(host)].ranks.front();
+        const int trees = trees_of_roots();
+        for (int tree = 0; tree < trees; ++tree) result.emplace_back(first + tree * composite_.ranks(), bytes / trees);
       }
       const double wanted = composite_.collective == Collective::reducescatter ? 1 : ranks();
       for (auto& [chunk, bytes] : result) bytes *= wanted / all;
@@ -345,57 +355,6 @@ class Loads {
     return edge_loads(kind.between, part);
   }
 
-  // By source and target position, per byte of L: what ports pass to devices or get from them, and what stays on the
-  // host.
-  std::vector<std::vector<double>> handed_over(int host, const std::vector<double>& share) const {
-    const Host& one = composite_.hosts[at(host)];
-    const std::size_t devices = one.ranks.size();
-    std::vector<std::vector<double>> bytes(devices, std::vector<double>(devices, 0));
-    const bool own = std::all_of(one.own.begin(), one.own.end(), [](bool may) { return may; });
-    const bool from_own = own && composite_.source_is_port;
-    const bool to_own = own && composite_.sink_is_port;
-    const double others = ranks() - static_cast<double>(devices);
-    const auto root = std::find(one.ranks.begin(), one.ranks.end(), composite_.root) - one.ranks.begin();
-    const bool root_here = root < static_cast<std::ptrdiff_t>(devices);
-    for (std::size_t a = 0; a < devices; ++a)
-      for (std::size_t b = 0; b < devices; ++b) {
-        double& here = bytes[a][b];
-        if (a == b) continue;
-        const bool a_root = root_here && static_cast<std::ptrdiff_t>(a) == root;
-        const bool b_root = root_here && static_cast<std::ptrdiff_t>(b) == root;
-        switch (composite_.collective) {
-          case Collective::allgather:
-            if (!from_own) here = share[b];
-            break;
-          case Collective::reducescatter:
-            if (!to_own) here = share[a] / ranks();
-            break;
-          case Collective::broadcast:
-            if (a_root) here = share[b];
-            break;
-          case Collective::reduce:
-            if (b_root) here = share[a];
-            break;
-          case Collective::alltoall:
-            here = 1 / ranks();
-            if (!from_own) here += share[b] * others / ranks();
-            if (!to_own) here += share[a] * others / ranks();
-            break;
-          case Collective::gather:
-            if (b_root) here = 1 + share[a] * others;
-            if (!from_own && !root_here) here += share[b];
-            break;
-          case Collective::scatter:
-            if (a_root) here = (1 + share[b] * others) / ranks();
-            if (!to_own && !root_here) here += share[a] / ranks();
-            break;
-          default:
-            break;
-        }
-      }
-    return bytes;
-  }
-
   std::map<Edge, double> root_loads() const {
     const schedule::Schedule& schedule = composite_.at_root->schedule;
     std::vector<double> part(at(schedule.chunks), 0);
@@ -414,7 +373,7 @@ class Loads {
       if (!seen.emplace(one.kind, one.ports, has_root).second) continue;
       const HostKind& kind = *composite_.kinds[at(one.kind)];
       const std::vector<double> share = shares(host);
-      std::map<Edge, double> sum = between_loads(kind, handed_over(host, share));
+      std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host, share));
       const auto join = [&](const std::map<Edge, double>& more, double bytes) {
         for (const auto& [edge, load] : more) sum[edge] += load * bytes;
       };
@@ -546,11 +505,15 @@ class Loads {
     for (const Tier& tier : composite_.tiers) {
       int deepest = 0;
       int children = 1;
-      for (const auto& [members, shapes] : tier.shapes)
-        for (const Tree& tree : shapes) {
+      const auto take = [&](const std::vector<Tree>& trees) {
+        for (const Tree& tree : trees) {
           deepest = std::max(deepest, tree.steps);
           children = std::max(children, tree.most_children());
         }
+      };
+      for (const auto& trees : tier.of_roots) take(trees);
+      if (tier.of_roots.empty())
+        for (const auto& [members, shapes] : tier.shapes) take(shapes);
       // Of chunks that pass a connection at one depth nothing hides that children get a slice one after the other.
       if (cost_.one_depth) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);

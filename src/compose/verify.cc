@@ -331,6 +331,21 @@ void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, 
     refuse(composite, "tier {}: the children of a tree of {} are not those its parents name", tier, members);
 }
 
+void check_trees_of_roots(const Composite& composite, std::size_t index) {
+  const Tier& tier = composite.tiers[index];
+  if (tier.of_roots.empty()) return;
+  if (composite.tiers.size() != 1 || tier.groups.size() != 1)
+    refuse(composite, "tier {} of {} has {} groups, and trees of roots, which serve one", index, composite.tiers.size(),
+           tier.groups.size());
+  const std::vector<int>& members = tier.groups.front();
+  if (tier.of_roots.size() != members.size())
+    refuse(composite, "tier {} has trees of {} roots for {} members", index, tier.of_roots.size(), members.size());
+  for (std::size_t root = 0; root < members.size(); ++root) {
+    if (tier.of_roots[root].empty()) refuse(composite, "tier {} has no tree of root {}", index, members[root]);
+    for (const Tree& tree : tier.of_roots[root]) check_tree(composite, index, tree, static_cast<int>(members.size()));
+  }
+}
+
 void check_tiers(const Composite& composite) {
   int members = static_cast<int>(composite.hosts.size());
   for (std::size_t index = 0; index < composite.tiers.size(); ++index) {
@@ -344,6 +359,7 @@ void check_tiers(const Composite& composite) {
     }
     for (const auto& [size, shapes] : tier.shapes)
       for (const Tree& tree : shapes) check_tree(composite, index, tree, size);
+    check_trees_of_roots(composite, index);
     members = static_cast<int>(tier.groups.size());
   }
   if (members != 1) refuse(composite, "the top tier leaves {} groups that nothing joins", members);

@@ -19,6 +19,9 @@
 //      another group, the other members receive from the lead. Copying along the tree leaves the root host's
 //      value at every port. Reducing along the mirrored tree adds the value of every host once, because a tree has one
 //      path to the root.
+//      A tier may instead have trees for each root (Tier::of_roots): then it is the only one and has one group, every
+//      member has a tree at least, each of which passes the same checks. All hosts find a chunk's tree by the same
+//      function of its number and its root host, so they agree on it.
 //   5. Steps. In the mirrored order a host's devices have reduced, and its children's partial sums have arrived, before
 //      its port sends; copies leave a port after they arrived there. This follows from 4 and from the depths that
 //      Routes takes over all kinds, and needs no check of its own. A device's partial sum left by `in` is overwritten

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "portfolio/chunking.h"
 #include "portfolio/entries.h"
 #include "portfolio/portfolio.h"
 #include "portfolio/root_forest.h"
@@ -23,8 +24,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kShortRing = 4;     // hosts
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
-constexpr int kMostStrands = 48;  // of a port
-constexpr int kMostPieces = 8;    // of a block
+constexpr double kSlow = 0.98;    // a network brings a host less than this part of what its NICs do
 constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
 
 constexpr Framing kFrames[] = {{1}, {8}};
@@ -90,7 +90,8 @@ struct CompositePlanner::Variant {
   Framing frames{};
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
   const Forest* forest = nullptr;
-  bool by_rails = false;  // unicast: a block changes hosts at the port with the index of the block's target
+  const OuterTrees* outer = nullptr;  // instead of the shape
+  bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -133,12 +134,13 @@ void CompositePlanner::plan_hosts() {
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
     hosts_.push_back(std::move(host));
   }
+  outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
   add_levels_with_entries();
 }
 
-// Data comes as fast as the host with the slowest NICs gets it. Kinds of hosts that entries do not help keep their
-// least busy level.
+// Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
+// as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
 void CompositePlanner::add_levels_with_entries() {
   const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
     return host.own.front() && host.ports.size() == host.ranks.size();
@@ -148,25 +150,33 @@ void CompositePlanner::add_levels_with_entries() {
   const std::vector<std::vector<HostLevel>> plain = levels_;
   // Chunks that take deep trees wait for one another, which a simulation shows.
   const Packings packings = simulated() ? Packings::no : Packings::yes;
-  const auto add = [&](bool own_data, Halves halves, std::size_t& place) {
+  const auto add = [&](Collective collective, Halves halves, double gbytes_per_s) {
+    const bool own_data = collective != Collective::broadcast;
     std::vector<std::optional<HostLevel>> found;
     for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
       const topology::Topology& links = cluster_->kinds[kind];
       const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
       found.push_back(links.ranks > 1
-                          ? level_with_entries(links, plain[kind], least / links.ranks, home, halves, packings)
+                          ? level_with_entries(links, plain[kind], gbytes_per_s / links.ranks, home, halves, packings)
                           : std::nullopt);
     }
-    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return;
-    place = level_choices_++;
+    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
+    const std::size_t place = level_choices_++;
     for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
       levels_[kind].resize(place, HostLevel(levels_[kind].back()));
       levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain[kind].front());
     }
+    return place;
   };
-  add(true, Halves::apart, level_with_own_data_);
-  add(true, Halves::together, level_for_both_ways_);
-  add(false, Halves::apart, level_without_);
+  const auto add_where_slow = [&](Collective collective, Halves halves) {
+    const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
+    return into < kSlow * least ? add(collective, halves, into) : kNoLevel;
+  };
+  levels_with_own_data_ = {add(Collective::allgather, Halves::apart, least),
+                           add_where_slow(Collective::allgather, Halves::apart)};
+  levels_for_both_ways_ = {add(Collective::allreduce, Halves::together, least),
+                           add_where_slow(Collective::allreduce, Halves::together)};
+  level_without_ = add(Collective::broadcast, Halves::apart, least);
 }
 
 // Few enough ranks for flat forms.
@@ -200,18 +210,16 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
 }
 
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
-  if (level == level_with_own_data_)
-    return collective == Collective::allgather || collective == Collective::reducescatter;
-  if (level == level_for_both_ways_) return collective == Collective::allreduce;
+  if (has_own_data(level)) return collective == Collective::allgather || collective == Collective::reducescatter;
+  if (is_for_both_ways(level)) return collective == Collective::allreduce;
   if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
 }
 
 std::span<const Framing> CompositePlanner::frames_for(std::size_t level, bool both_ways_over_racks) const {
-  if ((level == level_for_both_ways_ || both_ways_over_racks) && simulated()) return kFramesBothWays;
-  if (level == level_for_both_ways_) return kFramesOfEntries;
-  if (level == level_with_own_data_)
-    return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
+  if ((is_for_both_ways(level) || both_ways_over_racks) && simulated()) return kFramesBothWays;
+  if (is_for_both_ways(level)) return kFramesOfEntries;
+  if (has_own_data(level)) return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
   return simulated() ? std::span<const Framing>(kMoreFrames) : kFrames;
 }
 
@@ -334,69 +342,6 @@ compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
 }
 
-int most_turns(const compose::Composite& composite) {
-  std::size_t turns = 1;
-  for (const auto& kind : composite.kinds)
-    for (const auto* lists : {&kind->in_turns, &kind->out_turns})
-      for (const auto& list : *lists) turns = std::max(turns, list.size());
-  return static_cast<int>(turns);
-}
-
-int most_ports(const compose::Composite& composite) {
-  std::size_t ports = 1;
-  for (const compose::Host& host : composite.hosts) ports = std::max(ports, host.ports.size());
-  return static_cast<int>(ports);
-}
-
-bool uneven(const compose::Composite& composite) {
-  return std::any_of(composite.hosts.begin(), composite.hosts.end(), [&](const compose::Host& host) {
-    return host.ports.size() != composite.hosts.front().ports.size() || host.ports.size() != host.ranks.size();
-  });
-}
-
-bool has_entries(const compose::Composite& composite) {
-  return std::any_of(composite.kinds.begin(), composite.kinds.end(),
-                     [](const auto& kind) { return kind->has_entries(); });
-}
-
-// The number of pieces of a block that evenly uses the turns of a host's schedule and the ports of unequal hosts. With
-// entries the turns are unlike each other: the blocks of each host must use all of them.
-int pieces_of_block(const compose::Composite& composite) {
-  const int hosts = static_cast<int>(composite.hosts.size());
-  const int turns = most_turns(composite);
-  const bool unlike = has_entries(composite);
-  const int most = unlike ? std::max(kMostPieces, turns) : kMostPieces;
-  int pieces = 1;
-  while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
-  return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
-}
-
-// The chunks of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally busy.
-int chunks_of_buffer(const compose::Composite& composite) {
-  int strands = most_turns(composite);
-  if (composite.collective == Collective::allreduce && composite.meeting == Meeting::trees) {
-    const int roots = static_cast<int>(composite.root_hosts.size());
-    strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
-    // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
-  } else {
-    int trees = 1;
-    for (const compose::Tier& tier : composite.tiers)
-      for (const auto& [members, shapes] : tier.shapes) trees = std::max(trees, static_cast<int>(shapes.size()));
-    if (std::lcm(strands, trees) <= kMostStrands) strands = std::lcm(strands, trees);
-    std::size_t group = 1;
-    if (composite.tiers.size() > 1)
-      for (const auto& members : composite.tiers.front().groups) group = std::max(group, members.size());
-    strands = std::max(strands, static_cast<int>(std::min<std::size_t>(group, kMostStrands)));
-    strands = std::max(strands, trees);
-    if (!composite.root_turns.empty()) {
-      const auto turns = static_cast<int>(composite.root_turns.size());
-      const int even = std::lcm(strands, turns / std::gcd(turns, most_ports(composite)));
-      if (even <= kMostStrands) strands = even;
-    }
-  }
-  return strands * most_ports(composite);
-}
-
 }  // namespace
 
 // A chunk for each of the many ways over the root's host, whose shares differ.
@@ -429,6 +374,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks);
+  if (variant.outer != nullptr) composite.tiers.front().of_roots = variant.outer->of_roots;
   composite.source_is_port = composite.sink_is_port = !info(variant.collective).rooted;
   if (variant.leaders)
     for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
@@ -438,6 +384,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.root_turns = turns_near_ports(*variant.at_root, composite.hosts[at(host)].ports);
   }
   const int ranks = topology_->ranks;
+  const bool by_blocks = variant.collective == Collective::allgather || variant.collective == Collective::reducescatter;
   std::string shape(name(variant.shape));
   switch (variant.collective) {
     case Collective::allgather:
@@ -461,7 +408,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
           ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
       break;
     default:
-      composite.root_hosts = root_hosts(variant.shape, variant.racks);
+      composite.root_hosts =
+          variant.outer != nullptr ? variant.outer->root_hosts : root_hosts(variant.shape, variant.racks);
       composite.chunks_per_rank = chunks_of_buffer(composite);
       if (variant.forest != nullptr) {
         add_root_forest(composite, variant.forest->trees, variant.frames.frames);
@@ -475,6 +423,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
   if (variant.meeting == Meeting::butterfly) shape = "butterfly";
+  if (variant.outer != nullptr) shape = "packed";
   if (variant.leaders) {
     shape = "leaders";
     // A root is its host's leader; others hand over what is theirs.
@@ -485,6 +434,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.frames = variant.frames.frames;
   composite.frame_steps = variant.frames.steps;
   composite.staggered = variant.frames.staggered;
+  if (by_blocks && variant.outer != nullptr)
+    composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
@@ -579,12 +530,36 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
-    if (level == level_for_both_ways_) continue;  // a butterfly knows no entries
+    if (is_for_both_ways(level)) continue;  // a butterfly knows no entries
     for (const bool leaders : {false, true})
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
+  if (!unicast) add_packed(result, collective, root, at_root);
   return result;
+}
+
+// Trees of roots, where they leave the links between hosts less busy than every shape. A butterfly has no frames.
+void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
+                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root) {
+  constexpr double kLessBusy = 0.98;
+  const OuterTrees* outer = outer_->find(collective, cluster_->host_of[at(root)]);
+  if (outer == nullptr) return;
+  for (const CompositeCandidate& one : result)
+    if (one.composite->meeting == Meeting::trees && outer->us_per_byte > kLessBusy * one.cost.network_us_per_byte)
+      return;
+  const bool one_root = passes_whole(collective);
+  for (std::size_t level = 0; level < level_choices_; ++level) {
+    if (!serves(level, collective)) continue;
+    for (const Framing& frames :
+         one_root ? std::span<const Framing>(kRootFrames) : frames_for(level, collective == Collective::allreduce)) {
+      Variant variant{.collective = collective, .root = root, .level = level, .frames = frames, .outer = outer};
+      if (frames.frames == 1 || !one_root) add(result, variant);
+      if (at_root.empty()) continue;
+      variant.at_root = at_root[std::min(level, at_root.size() - 1)];
+      if (frames.frames == 1 || simulated()) add(result, variant);
+    }
+  }
 }
 
 std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes) {

@@ -1,6 +1,8 @@
 // The composites that could serve a collective on a cluster, each with its cost in closed form.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 #include "compose/verify.h"
 #include "portfolio/flat_form.h"
 #include "portfolio/host_level.h"
+#include "portfolio/outer_trees.h"
 #include "portfolio/root_forest.h"
 
 namespace sccl::portfolio {
@@ -52,6 +55,8 @@ class CompositePlanner {
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   void plan_hosts();
   void add_levels_with_entries();
+  bool has_own_data(std::size_t level) const { return std::ranges::count(levels_with_own_data_, level) > 0; }
+  bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
@@ -59,6 +64,8 @@ class CompositePlanner {
   bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
+  void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
+                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root);
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
@@ -69,13 +76,14 @@ class CompositePlanner {
   std::shared_ptr<const topology::Cluster> cluster_;
   std::unique_ptr<compose::CostModel> costs_;
   std::unique_ptr<compose::Verifier> verifier_;
+  std::unique_ptr<OuterPlanner> outer_;
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
   std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both
-  // (AllReduce), and where none is (Broadcast).
-  std::size_t level_with_own_data_ = kNoLevel;
-  std::size_t level_for_both_ways_ = kNoLevel;
+  // (AllReduce), and where none is (Broadcast). The second ones are made for what a slow network brings.
+  std::array<std::size_t, 2> levels_with_own_data_{kNoLevel, kNoLevel};
+  std::array<std::size_t, 2> levels_for_both_ways_{kNoLevel, kNoLevel};
   std::size_t level_without_ = kNoLevel;
   std::vector<compose::Host> hosts_;
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs

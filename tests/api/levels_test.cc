@@ -1,7 +1,13 @@
 // Clusters whose links SCCL_TOPO names, on this host: schedules of levels serve, and every collective, type, operation
 // and in-place form is right, whichever schedule is chosen.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
 
 #include "collective_case.h"
 #include "world.h"
@@ -106,6 +112,61 @@ TEST_CASE("whichever schedule of levels is asked for, every collective is right"
     if (turn % 4 == 0) check_world(Mode::threads, 32, kFourOfEight, algorithm, some_cases(32, turn + 3));
     ++turn;
   }
+}
+
+namespace {
+
+// A topology file that is removed at the end: hosts on switches of their own, each joined to the next one by a link of
+// 5 GB/s, and the last to the first.
+class RingOfHosts {
+ public:
+  RingOfHosts(int hosts, int devices) : path_(std::filesystem::temp_directory_path() / ("ring_of_hosts_" + unique())) {
+    const int ranks = hosts * devices;
+    std::string links;
+    const auto join = [&](int a, int b, int rate, const char* kind) {
+      for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+        links += std::string(links.empty() ? "" : ",") + R"({"src":)" + std::to_string(src) + R"(,"dst":)" +
+                 std::to_string(dst) + R"(,"lanes":1,"gbytes_per_s":)" + std::to_string(rate) +
+                 R"(,"alpha_us":1,"class":")" + kind + "\"}";
+    };
+    for (int host = 0; host < hosts; ++host) {
+      for (int device = 0; device < devices; ++device) {
+        join(host * devices + device, ranks + host, 100, "nvlink");
+        join(host * devices + device, ranks + hosts + host, 10, "net");
+      }
+      join(ranks + hosts + host, ranks + hosts + (host + 1) % hosts, 5, "net");
+    }
+    std::ofstream(path_) << R"({"name":"ring of hosts","ranks":)" << ranks << R"(,"switches":)" << 2 * hosts
+                         << R"(,"links":[)" << links << "]}";
+  }
+  ~RingOfHosts() { std::filesystem::remove(path_); }
+  RingOfHosts(const RingOfHosts&) = delete;
+  RingOfHosts& operator=(const RingOfHosts&) = delete;
+
+  std::string path() const { return path_.string(); }
+
+ private:
+  static std::string unique() {
+    static int number = 0;
+    return std::to_string(::getpid()) + "_" + std::to_string(number++) + ".json";
+  }
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("on hosts that are joined in a ring every collective, type and operation is right, each root with its trees",
+          "[slow]") {
+  const RingOfHosts four(4, 2);
+  check_world(Mode::threads, 8, four.path().c_str(), "levels/packed", all_cases(8, {333}));
+  check_world(modes().back(), 8, four.path().c_str(), "auto", all_cases(8, {3}));
+  const RingOfHosts three(3, 3);
+  check_world(Mode::threads, 9, three.path().c_str(), "levels", some_cases(9, 5));
+  std::vector<Case> long_calls;
+  for (const KindInfo& kind : kinds())
+    long_calls.push_back({&kind, &types()[7], Op::sum, std::size_t{1000000} / (kind.kind == Kind::alltoall ? 10 : 1),
+                          kind.has_in_place, 1, kind.rooted ? 4 : 0});
+  check_world(modes().back(), 8, four.path().c_str(), "levels/packed", long_calls);
 }
 
 TEST_CASE("calls of several slices through levels are right", "[slow]") {

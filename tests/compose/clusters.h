@@ -50,6 +50,30 @@ inline topology::Topology racks(int racks, int hosts, int devices, const std::ve
   return machine;
 }
 
+// Hosts of `devices`, each with a NIC of 10 GB/s, on switches of their own. Links of these rates join the switch of
+// each host to that of the next one, and the last to the first if there is a rate for them.
+inline topology::Topology in_a_row(int hosts, int devices, const std::vector<double>& rates) {
+  topology::Topology machine;
+  machine.name = rates.size() < static_cast<std::size_t>(hosts) ? "line" : "ring of hosts";
+  machine.ranks = hosts * devices;
+  machine.switches = 2 * hosts;
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  for (int host = 0; host < hosts; ++host) {
+    const int inner = machine.ranks + host;
+    for (int device = 0; device < devices; ++device) {
+      join(host * devices + device, inner, 100, topology::LinkClass::nvlink);
+      join(host * devices + device, inner + hosts, 10, topology::LinkClass::net);
+    }
+  }
+  for (std::size_t link = 0; link < rates.size(); ++link)
+    join(machine.ranks + hosts + static_cast<int>(link), machine.ranks + hosts + (static_cast<int>(link) + 1) % hosts,
+         rates[link], topology::LinkClass::net);
+  return machine;
+}
+
 // A host of four devices of which only the first has a NIC, beside one of two.
 inline topology::Topology one_nic() {
   topology::Topology machine;
@@ -81,6 +105,8 @@ inline std::vector<topology::Topology> clusters() {
           racks(3, 2, 2),
           racks(3, 2, 2, {30, 60, 90}),
           one_nic(),
+          in_a_row(4, 2, {20, 5, 10}),
+          in_a_row(5, 2, {4, 4, 4, 4, 4}),
           topology::preset("7*host:2")};
 }
 

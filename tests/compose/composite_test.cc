@@ -35,11 +35,21 @@ TEST_CASE("composites of 16 to 64 ranks pass the flat verifier") {
        {"2*mi250x", "4*dgx1v", "8*dgx-a100", "3*pcie8", "2*z52", "4*dgx2", "16*nvpairs4", "11*host:4"})
     for_every_composite(topology::preset(name),
                         [](const compose::Composite& composite) { schedule::verify(compose::expand(composite)); });
+  for (const topology::Topology& machine :
+       {in_a_row(8, 8, {30, 20, 10, 5, 40, 20, 20, 10}), in_a_row(16, 4, std::vector<double>(16, 5))}) {
+    int packed = 0;
+    for_every_composite(machine, [&](const compose::Composite& composite) {
+      if (composite.tiers.front().of_roots.empty()) return;
+      ++packed;
+      schedule::verify(compose::expand(composite));
+    });
+    CHECK(packed > 4);
+  }
 }
 
 TEST_CASE("programs of composites keep their meaning, whatever the order of turns") {
-  for (const topology::Topology& machine :
-       {topology::preset("2*nvpairs4"), topology::preset("2*pcie4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
+  for (const topology::Topology& machine : {topology::preset("2*nvpairs4"), topology::preset("2*pcie4"), uneven(),
+                                            dealt(), racks(2, 2, 2), one_nic(), in_a_row(4, 2, {4, 4, 4, 4})})
     for_every_composite(machine, [](const compose::Composite& composite) {
       const schedule::Schedule flat = compose::expand(composite);
       const schedule::Program program = schedule::lower(flat, schedule::Forwarding::off);
@@ -50,8 +60,8 @@ TEST_CASE("programs of composites keep their meaning, whatever the order of turn
 
 TEST_CASE("composites in the order of time are what their flat form is, and turn nothing round") {
   int ordered = 0;
-  for (const topology::Topology& machine :
-       {topology::preset("2*nvpairs4"), topology::preset("3*pcie4"), uneven(), dealt(), racks(2, 2, 2), one_nic()})
+  for (const topology::Topology& machine : {topology::preset("2*nvpairs4"), topology::preset("3*pcie4"), uneven(),
+                                            dealt(), racks(2, 2, 2), one_nic(), in_a_row(4, 2, {4, 4, 4, 4})})
     for_every_composite(machine, [&](const compose::Composite& composite) {
       if (composite.frames == 1) return;
       const compose::Ordered made = compose::order_by_time(composite);
@@ -220,6 +230,31 @@ TEST_CASE("levels that are wrong by themselves are refused") {
   composite = good;
   composite.chunks_per_rank = 0;
   refused(composite, "too many or none");
+}
+
+TEST_CASE("trees of roots that are no trees, or not of each root of one group, are refused") {
+  for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce}) {
+    // Round a ring one shape is good for sums and copies together.
+    const auto machine =
+        collective == Collective::allreduce ? in_a_row(4, 2, {20, 5, 10}) : in_a_row(4, 2, {4, 4, 4, 4});
+    const auto good = one_of(machine, collective, "levels/packed");
+    REQUIRE(good.tiers.front().of_roots.size() == 4);
+    const auto changed = [&](const auto& change) {
+      auto composite = good;
+      change(composite.tiers);
+      return composite;
+    };
+    refused(changed([](auto& tiers) { tiers[0].of_roots.pop_back(); }), "trees of 3 roots for 4");
+    refused(changed([](auto& tiers) { tiers[0].of_roots[2].clear(); }), "no tree of root 2");
+    refused(changed([](auto& tiers) { tiers[0].of_roots[2].back().parent[3] = 3; }), "comes too early");
+    refused(changed([](auto& tiers) { tiers[0].of_roots[1].front().step[0] = 0; }), "serves groups of 4");
+    refused(changed([](auto& tiers) { tiers[0].of_roots[1].front() = compose::trees(compose::Shape::ring, 3)[0]; }),
+            "a tree of 3 positions");
+    refused(changed([](auto& tiers) {
+              tiers.push_back({{{0}}, compose::Shape::ring, {{1, tiers[0].of_roots[0]}}});
+            }),
+            "which serve one");
+  }
 }
 
 namespace {

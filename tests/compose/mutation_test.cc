@@ -126,9 +126,21 @@ void change(compose::RootHost& root, Random& random) {
 
 void change(compose::Tier& tier, Random& random) {
   auto& group = tier.groups[one_of(random, tier.groups.size())];
-  compose::Tree& tree = tier.shapes.begin()->second.front();
+  std::vector<compose::Tree>& trees = tier.of_roots.empty() || one_of(random, 4) == 0
+                                          ? tier.shapes.begin()->second
+                                          : tier.of_roots[one_of(random, tier.of_roots.size())];
+  compose::Tree& tree = trees[one_of(random, trees.size())];
   const std::size_t position = one_of(random, tree.parent.size());
-  switch (one_of(random, 5)) {
+  switch (one_of(random, tier.of_roots.empty() ? 5 : 7)) {
+    case 5:
+      trees.pop_back();
+      break;
+    case 6:
+      if (one_of(random, 2) == 0)
+        tier.of_roots.pop_back();
+      else
+        std::swap(tier.of_roots.front(), tier.of_roots.back());
+      break;
     case 0:
       std::swap(group.front(), group.back());
       break;
@@ -220,8 +232,8 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   Random random(seed);
   int refused = 0;
   int right = 0;
-  for (const topology::Topology& machine :
-       {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), racks(2, 2, 2)})
+  for (const topology::Topology& machine : {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(),
+                                            racks(2, 2, 2), in_a_row(4, 2, {4, 4, 4, 4})})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

@@ -118,3 +118,30 @@ TEST_CASE("a device with a NIC is not taken for one without") {
   CHECK(cluster.hosts[1] == std::vector<Rank>{5, 4, 3});
   CHECK(cluster.ports(0) == cluster.ports(1));
 }
+
+TEST_CASE("a switch between one host and other switches is a NIC, unless it joins the hosts beyond it") {
+  // Hosts of one device. Where switch 3 has a fourth switch above it and its like, hosts have it as a NIC.
+  for (const bool above : {false, true}) {
+    Topology machine;
+    machine.name = "switches";
+    machine.ranks = 3;
+    machine.switches = above ? 4 : 3;
+    const auto join = [&](Node a, Node b) {
+      for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+        machine.links.push_back({src, dst, 1, 10, 1, topology::LinkClass::net});
+    };
+    for (const Rank rank : {0, 1, 2}) join(rank, 3 + rank);
+    if (above)
+      for (const Node node : {3, 4, 5}) join(node, 6);
+    else
+      for (const Node node : {3, 4}) join(node, node + 1);
+    const Cluster cluster = topology::cluster_of(machine);
+    REQUIRE(cluster.hosts.size() == 3);
+    CHECK_NOTHROW(topology::require_network(machine, cluster));
+    for (const Rank rank : {0, 1, 2}) {
+      INFO((above ? "below a switch, rank " : "in a line, rank ") << rank);
+      CHECK(cluster.attachments[static_cast<std::size_t>(rank)].leaf == (above ? 6 : 3 + rank));
+    }
+    CHECK(cluster.racks.size() == (above ? 1u : 3u));
+  }
+}

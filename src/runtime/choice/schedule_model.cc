@@ -24,6 +24,8 @@ std::size_t bytes_of(const compose::Composite& composite) {
     for (const std::vector<int>& group : tier.groups) bytes += sizeof group + group.size() * sizeof(int);
     for (const auto& [members, trees] : tier.shapes)
       for (const compose::Tree& tree : trees) bytes += bytes_of(tree);
+    for (const auto& trees : tier.of_roots)
+      for (const compose::Tree& tree : trees) bytes += bytes_of(tree);
   }
   if (composite.at_root) {
     bytes += portfolio::memory_bytes(composite.at_root->schedule);

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -65,7 +66,8 @@ class Finder {
         host_of_node_[at(node)] = found->second;
   }
 
-  // A network switch between a single host and other network switches is this host's NIC.
+  // A network switch between a single host and other network switches is this host's NIC, unless the network falls
+  // apart without such switches: hosts in a line, each with a switch of its own.
   void take_nics() {
     constexpr int kSeveral = -2;
     std::vector<int> served(at(topology_.nodes()), kNoHost);
@@ -79,9 +81,33 @@ class Finder {
         one = one == kNoHost || one == host ? host : kSeveral;
       }
     if (cluster_.hosts.size() < 2) return;
+    std::vector<Node> nics;
     for (Node node = topology_.ranks; node < topology_.nodes(); ++node)
-      if (host_of_node_[at(node)] == kNoHost && served[at(node)] >= 0 && leads_on[at(node)])
-        host_of_node_[at(node)] = served[at(node)];
+      if (host_of_node_[at(node)] == kNoHost && served[at(node)] >= 0 && leads_on[at(node)]) nics.push_back(node);
+    const bool were_joined = network_joins_hosts();
+    for (const Node node : nics) host_of_node_[at(node)] = served[at(node)];
+    if (nics.empty() || !were_joined || network_joins_hosts()) return;
+    for (const Node node : nics) host_of_node_[at(node)] = kNoHost;
+  }
+
+  // Whether all hosts have links to one network of switches.
+  bool network_joins_hosts() const {
+    std::vector<Node> leader(at(topology_.nodes()));
+    std::iota(leader.begin(), leader.end(), 0);
+    const auto find = [&](Node node) {
+      while (leader[at(node)] != node) node = leader[at(node)] = leader[at(leader[at(node)])];
+      return node;
+    };
+    const auto in_network = [&](Node node) { return host_of_node_[at(node)] == kNoHost; };
+    for (const Link& link : topology_.links)
+      if (in_network(link.src) && in_network(link.dst)) leader[at(find(link.src))] = find(link.dst);
+    std::map<Node, std::set<int>> joined;  // hosts by the network that they have links to
+    for (const Link& link : topology_.links)
+      if (in_network(link.src) != in_network(link.dst))
+        joined[find(in_network(link.src) ? link.src : link.dst)].insert(
+            host_of_node_[at(in_network(link.src) ? link.dst : link.src)]);
+    return std::any_of(joined.begin(), joined.end(),
+                       [&](const auto& one) { return one.second.size() == cluster_.hosts.size(); });
   }
 
   void collect_links() {
@@ -388,6 +414,13 @@ std::vector<int> Cluster::ports(int host) const {
   for (const Rank rank : hosts[at(host)])
     if (attachments[at(rank)].attached()) result.push_back(local_of[at(rank)]);
   return result;
+}
+
+bool Cluster::has_one_leaf() const {
+  std::set<Node> leaves;
+  for (const Attachment& one : attachments)
+    if (one.attached()) leaves.insert(one.leaf);
+  return leaves.size() <= 1;
 }
 
 Cluster cluster_of(const Topology& topology) { return Finder(topology).find(); }

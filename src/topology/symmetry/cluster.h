@@ -39,10 +39,12 @@ struct Cluster {
   int ranks() const { return static_cast<int>(host_of.size()); }
   // Positions of the host's ranks that reach the network; empty for a host without a NIC.
   std::vector<int> ports(int host) const;
+  // Whether all ranks that reach the network have the same leaf switch.
+  bool has_one_leaf() const;
 };
 
 // A host is a set of nodes that links of other classes than net join. A network switch that joins a single host to
-// other network switches is a NIC of this host.
+// other network switches is a NIC of this host, where the other switches still join all hosts.
 Cluster cluster_of(const Topology& topology);
 
 // Throws invalid_argument that names the hosts when a host has no NIC, or when the network does not lead from every NIC
