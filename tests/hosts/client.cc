@@ -111,10 +111,12 @@ class Rank {
     return "ok";
   }
 
-  // AllGather between pages that are gone when it has returned.
+  // AllGather, or Broadcast from a root, between pages that are gone when it has returned.
   std::string gather_from_brief_memory(std::istringstream& words) {
     std::size_t bytes = 0;
+    int root = -1;
     words >> bytes;
+    if (!(words >> root)) root = -1;
     const auto ranks = static_cast<std::size_t>(ranks_);
     const auto map = [](std::size_t size) {
       return static_cast<unsigned char*>(
@@ -124,11 +126,14 @@ class Rank {
     unsigned char* const to = map(ranks * bytes);
     const auto value = [](std::size_t rank, std::size_t at) { return static_cast<unsigned char>(rank + at % 251); };
     for (std::size_t i = 0; i < bytes; ++i) from[i] = value(static_cast<std::size_t>(rank_), i);
-    const ncclResult_t result = ncclAllGather(from, to, bytes, ncclInt8, comm_, nullptr);
+    const ncclResult_t result = root < 0 ? ncclAllGather(from, to, bytes, ncclInt8, comm_, nullptr)
+                                         : ncclBroadcast(from, to, bytes, ncclInt8, root, comm_, nullptr);
     ::munmap(from, bytes);
     std::string wrong;
-    for (std::size_t i = 0; result == ncclSuccess && wrong.empty() && i < ranks * bytes; ++i)
-      if (to[i] != value(i / bytes, i % bytes)) wrong = "wrong data at element " + std::to_string(i);
+    const std::size_t parts = root < 0 ? ranks : 1;
+    for (std::size_t i = 0; result == ncclSuccess && wrong.empty() && i < parts * bytes; ++i)
+      if (to[i] != value(root < 0 ? i / bytes : static_cast<std::size_t>(root), i % bytes))
+        wrong = "wrong data at element " + std::to_string(i);
     ::munmap(to, ranks * bytes);
     return wrong.empty() ? outcome(result) : wrong;
   }

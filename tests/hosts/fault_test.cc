@@ -171,6 +171,23 @@ TEST_CASE("nothing of a call's buffers is sent once the call has returned", "[pr
   CHECK(logs.text() == "");
 }
 
+// Long payloads are stored in the result when they come. Those that were under way come when the call has ended.
+TEST_CASE("nothing is stored in a call's buffers once the call has returned", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1, 0});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("brief 3000000 0"));
+  hosts.set_rate(0, "20mbit");
+  job.tell("brief 100000000 0");
+  CHECK(job.rank(0).answer(1) == "(no answer)");
+  job.rank(2).signal(SIGKILL);
+  CHECK_THAT(job.rank(1).answer(), Catch::StartsWith("error") && Catch::Contains("rank 2"));
+  CHECK_THAT(job.rank(0).answer(), Catch::StartsWith("error"));
+  CHECK(job.rank(1).answer(2) == "(no answer)");  // the link has time for what was under way
+  check_all_ok(job.ask("abort", {2}));
+}
+
 TEST_CASE("a rank whose payloads nobody takes names who should", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "kernels/host/messages/landing.h"
 #include "kernels/host/target.h"
 #include "kernels/program/flat_program.h"
 #include "net/engines.h"
@@ -86,10 +87,20 @@ class NetRank {
     try {
       drive();
     } catch (...) {
-      transport->leave();
+      leave();
       throw;
     }
-    transport->leave();
+    leave();
+  }
+
+  // Whether the payload of some message from the peer was stored in this result.
+  bool landed(const std::vector<u32>& output, Rank peer, MemoryLayout::RingKind kind) const {
+    const auto end = ends[static_cast<std::size_t>(
+        connection_index(static_cast<int>(kind), schedule::Direction::incoming, peer, world_.ranks))];
+    return std::any_of(std::begin(end.ring->headers), std::end(end.ring->headers), [&](const auto& header) {
+      return header.lent >= reinterpret_cast<u64>(output.data()) &&
+             header.lent < reinterpret_cast<u64>(output.data() + output.size());
+    });
   }
 
   // How many signals have come.
@@ -98,6 +109,7 @@ class NetRank {
   }
 
   bool sleeps = true;
+  bool lands = false;  // payloads are stored in the result when they come, where the schedule only copies
   std::vector<kernels::HostConnection> ends;  // outlives the transport, whose thread reads it
   std::unique_ptr<NetTransport> transport;
   std::shared_ptr<NetAddresses> addresses;
@@ -109,6 +121,7 @@ class NetRank {
     for (const auto& connection : mine.connections) peers_.push_back(connection.peer);
     bind_connections(mine, static_cast<int>(what.kind), world_.ranks);
     flat_.assign(mine);
+    view_ = flat_.view();
     call_ = sccl_test::sum_call(what.schedule, input.size(), chunks_, input.data(), output.data(), what.slice_bytes);
     call_.protocol = what.protocol;
     call_.signature = signature;
@@ -118,11 +131,18 @@ class NetRank {
     lanes_.assign(flat_.lane_count(), device::LaneState{0, 0, 0, -1});
   }
 
+  std::span<kernels::HostConnection> connections() {
+    return std::span(ends).subspan(
+        static_cast<std::size_t>(connection_index(0, schedule::Direction::outgoing, 0, world_.ranks)));
+  }
+
+  void leave() {
+    kernels::end_landings(ends);
+    transport->leave();
+  }
+
   bool turn() {
-    const device::Program view = flat_.view();
-    const std::size_t first =
-        static_cast<std::size_t>(connection_index(0, schedule::Direction::outgoing, 0, world_.ranks));
-    device::Interpreter<kernels::HostTarget> interpreter(view, call_, ends.data() + first, lanes_.data(), target_);
+    device::Interpreter<kernels::HostTarget> interpreter(view_, call_, connections().data(), lanes_.data(), target_);
     bool done = true;
     for (u32 lane = 0; lane < lanes_.size(); ++lane) {
       const device::Outcome outcome = interpreter.step(lane);
@@ -134,6 +154,7 @@ class NetRank {
 
   void drive() {
     for (const Rank peer : peers_) transport->use(peer);
+    if (lands) kernels::begin_landings(view_, call_, connections(), kernels::Landing::Stores::usual);
     const auto limit = Deadline::in(std::chrono::seconds(60));
     std::mt19937 random(static_cast<unsigned>(rank_) + call_.signature);
     for (bool done = false; !done;) {
@@ -163,6 +184,7 @@ class NetRank {
   std::vector<Rank> peers_;
   kernels::HostTarget target_;
   kernels::FlatProgram flat_;
+  device::Program view_{};
   device::Call call_{};
   std::vector<device::Chunk> chunks_;
   std::vector<device::LaneState> lanes_;

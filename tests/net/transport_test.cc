@@ -144,6 +144,37 @@ TEST_CASE("four hosts with several schedules, short and long calls in turns") {
   }
 }
 
+// More slices than slots: the last ones come when the call has begun.
+TEST_CASE("payloads are stored in the result when they come, whichever thread drives the engine") {
+  constexpr std::size_t kSlices = 3 * device::kSlotCount;
+  constexpr std::size_t kElements = kSlices * kSlotBytes / sizeof(u32) - 5;
+  for (const NamedEngine& engine : two_engines()) {
+    INFO(engine.name);
+    constexpr int kRanks = 3;
+    const auto schedule = planners::find("ring")->plan(topology::host(kRanks), Collective::allgather, 0);
+    const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);
+    World world(kRanks);
+    std::atomic<std::size_t> wrong{0};
+    std::atomic<int> landed{0};
+    on_ranks(world, [&](Rank rank) {
+      NetRank self(world, rank, engine);
+      for (u32 call = 1; call <= 8; ++call) {
+        self.lands = call % 4 != 0;
+        std::vector<u32> input(kElements), output(kRanks * kElements);
+        for (std::size_t at = 0; at < kElements; ++at) input[at] = element(rank, at, call);
+        self.run({*schedule, program, kCollective, kSimple, kSlotBytes}, call, input, output);
+        for (std::size_t at = 0; at < output.size(); ++at)
+          if (output[at] != element(static_cast<Rank>(at / kElements), at % kElements, call)) ++wrong;
+        for (Rank peer = 0; peer < kRanks && call == 1; ++peer)
+          if (peer != rank && self.landed(output, peer, kCollective)) ++landed;
+      }
+      self.transport->drain(std::chrono::seconds(20), none_gone);
+    });
+    CHECK(wrong == 0);
+    CHECK(landed == (std::string_view(engine.name) == "UCX" ? kRanks : 0));
+  }
+}
+
 TEST_CASE("a peer that connects and cannot be reached is named with its host") {
   const auto schedule = planners::find("ring")->plan(topology::host(2), Collective::allreduce, 0);
   const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);

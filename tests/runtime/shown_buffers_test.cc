@@ -49,6 +49,20 @@ TEST_CASE("payloads leave from both buffers of a call that only moves data, also
   CHECK_FALSE(shown(Collective::alltoall, 0, kBytes).input);
 }
 
+TEST_CASE("payloads are stored early in results that the call writes once, not in those of sums") {
+  const auto lands = [](Collective collective, std::ptrdiff_t output_after_input) {
+    static const std::vector<std::byte> memory(8 * kBytes);
+    const std::byte* const input = memory.data() + 4 * kBytes;
+    return ShownBuffers::of(info(collective), kBytes, kBytes).lands_in_call(input, input + output_after_input);
+  };
+  for (const Collective collective : {Collective::allgather, Collective::broadcast, Collective::gather})
+    for (const std::ptrdiff_t place : {0, -1000, 1000}) CHECK(lands(collective, place));
+  CHECK(lands(Collective::alltoall, 1000));
+  CHECK_FALSE(lands(Collective::alltoall, 999));
+  for (const Collective collective : {Collective::allreduce, Collective::reducescatter, Collective::reduce})
+    CHECK_FALSE(lands(collective, 3000));
+}
+
 TEST_CASE("transfers of a group that send and receive the same byte are noticed") {
   std::vector<float> memory(400);
   const auto part = [&](Direction direction, std::size_t first, Rank peer) {

@@ -60,7 +60,7 @@ struct alignas(64) SlotHeader {
   u64 output_address;
   u64 scale_bits;
   // Host only: where the payload lies, if not in this slot: in a shared slot (kernels/host/messages/shared_slots.h),
-  // or, of a message to another host, in the sender's buffer.
+  // in the sender's buffer (a message to another host), or in the receiver's result (kernels/host/messages/landing.h).
   u64 lent;
 };
 

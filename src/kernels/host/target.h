@@ -180,8 +180,10 @@ class HostTarget {
     const auto owner = static_cast<u64>(lender.peer);
     return (owner + 1) << kOwnerShift | static_cast<u64>(payload - bases_[owner]);
   }
+  // In the memory of another rank of this host, or, without an owner, at an address.
   u8* lent_payload(u64 place) const {
-    return bases_[(place >> kOwnerShift) - 1] + (place & ((u64{1} << kOwnerShift) - 1));
+    const u64 owner = place >> kOwnerShift;
+    return owner == 0 ? reinterpret_cast<u8*>(place) : bases_[owner - 1] + (place & ((u64{1} << kOwnerShift) - 1));
   }
   static const Connection* still_read(const Connection& connection) {
     if (connection.shared_slots == nullptr) return nullptr;

@@ -35,6 +35,16 @@ void EngineUse::begin(const Work& work) {
   if (net_ == nullptr) return;
   work_ = work;
   visit_messages([&](Rank peer, Direction) { leaves_host_ |= use(peer); });
+  if (leaves_host_ && work.shape->shown.lands) begin_landings();
+}
+
+void EngineUse::begin_landings() {
+  using Stores = kernels::Landing::Stores;
+  const device::Call& call = *work_.call;
+  const HostShape& shape = *work_.shape;
+  if (!shape.shown.lands_in_call(call.input, call.output)) return;
+  landings_ = kernels::begin_landings(work_.program, call, work_.connections,
+                                      shape.lands_past_caches ? Stores::past_caches : Stores::usual);
 }
 
 std::vector<RemoteTraffic> EngineUse::traffic() const {
@@ -77,6 +87,7 @@ Progress EngineUse::step(LaneProgress& lanes) {
   const bool left = !waits && net_->send(tails);
   has_shown_ = lanes.has_shown();
   unsent_.clear();
+  if (progress == Progress::done) end_landings();
   if (progress == Progress::done) return has_shown_ ? wait_for_shown(left) : progress;
   const bool came = net_->receive();
   return progress == Progress::idle && (came || left) ? Progress::moved : progress;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/host/messages/landing.h"
 #include "runtime/control/control_plane.h"
 #include "runtime/host/health/call_health.h"
 #include "runtime/host/health/missing_messages.h"
@@ -57,16 +58,21 @@ class EngineUse {
     device::Program program{};
     std::span<const kernels::HostConnection> connections;
     const device::Call* call = nullptr;
+    const HostShape* shape = nullptr;
   };
   void begin(const Work& work);
   // The same for a call that has the program of the last one.
   void begin_again() {
     lanes_wait_ = false;
-    if (leaves_host_) enter();
+    if (!leaves_host_) return;
+    enter();
+    if (work_.shape->shown.lands) [[unlikely]]
+      begin_landings();
   }
   // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
   void leave() {
     if (!std::exchange(is_held_, false)) return;
+    end_landings();
     if (std::exchange(has_shown_, false)) [[unlikely]] {  // the call ends early
       net_->unsent(NetTransport::Unsent::of_buffers_is_lost);
       unsent_.clear();
@@ -95,6 +101,11 @@ class EngineUse {
 
  private:
   void enter();
+  void begin_landings();
+  void end_landings() {
+    for (kernels::Landing* const landing : landings_) landing->end();
+    landings_.clear();
+  }
   Progress wait_for_shown(bool left);
   // Calls `visit(peer, direction)` for every message of a slice.
   template <typename Visit>
@@ -103,10 +114,11 @@ class EngineUse {
 
   NetTransport* const net_;
   Waiter& waiter_;
-  Work work_;                 // that has begun
-  bool is_held_ = false;      // between enter and leave of net_
-  bool leaves_host_ = false;  // the last call's program has messages for other hosts
-  bool lanes_wait_ = false;   // they did at their last step
+  Work work_;                                // that has begun
+  bool is_held_ = false;                     // between enter and leave of net_
+  bool leaves_host_ = false;                 // the last call's program has messages for other hosts
+  bool lanes_wait_ = false;                  // they did at their last step
+  std::vector<kernels::Landing*> landings_;  // of the call in progress
   std::vector<Rank> unsent_;
   MissingMessages missing_;
   bool has_shown_ = false;  // the call in progress has payloads that lie in its buffers until they are sent

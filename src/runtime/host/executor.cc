@@ -134,7 +134,8 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   const HostShape& shape = geometry_.shape();
   lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
   current_.lanes_alone = is_plain_;
-  fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call}) : engine_.begin_again();
+  fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call, &shape})
+        : engine_.begin_again();
   current_.compares = about.rooted;
   current_.repeatable = !call.scaled && call.divisor <= 1 && shape.streamed_bytes == 0 && chooser_.at_rest() &&
                         !mapped_.may_concern(bytes) && wish == nullptr;
@@ -193,7 +194,7 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   }
   geometry_.fit(transfers_);
   lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
-  engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call()});
+  engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call(), &geometry_.shape()});
 }
 
 Executor::Progress Executor::step_observed() {
@@ -240,6 +241,7 @@ void Executor::complete() {
 void Executor::withdraw() {
   chooser_.vendor().end_early();
   engine_.note_early_end();
+  kernels::end_landings(connections_.all());
   const bool shows_buffers =
       current_.collective && connections_.maps_buffers() && !current_.is_held_back() && !lanes_.finished();
   if (!membership_.control.withdrawal().withdraw() && shows_buffers) mapped_.take_back();

@@ -60,7 +60,7 @@ void HostExchange::start(std::byte* sums, std::size_t elements) {
   shape_.moves_together = false;
   const auto connections = parts_.connections.of(shape_.kind);
   parts_.lanes.start({plan.program, call, shape_, connections, sums, fresh, true});
-  parts_.engine.begin({plan.program.view(), connections, &call});
+  parts_.engine.begin({plan.program.view(), connections, &call, &shape_});
   is_active_ = true;
 }
 

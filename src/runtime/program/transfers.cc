@@ -57,7 +57,7 @@ bool TransferBatch::lower(std::span<const PointToPointRequest> batch, Rank rank,
   transfers_.connections.clear();
   transfers_.lanes.clear();
   chunks_.clear();
-  most_bytes_ = 0;
+  most_bytes_ = all_bytes_ = 0;
   for (const PointToPointRequest& request : batch) {
     if (request.peer == rank) continue;
     append(request, direct);
@@ -131,6 +131,7 @@ void TransferBatch::append(const PointToPointRequest& request, bool direct) {
   const std::size_t bytes = bytes_of(request);
   const auto chunk = static_cast<ChunkId>(chunks_.size());
   most_bytes_ = std::max(most_bytes_, bytes);
+  all_bytes_ += bytes;
   // A transfer of no bytes also synchronizes both ranks: the sender posts and the receiver releases.
   const bool rendezvous = bytes == 0 || (direct && bytes >= kDirectTransferBytes);
   const bool sends = request.direction == Direction::send;

@@ -23,6 +23,7 @@ class TransferBatch {
   // One chunk per transfer; offsets in bytes from address 0, so each offset is the buffer's address.
   std::span<const device::Chunk> chunks() const { return chunks_; }
   std::size_t most_bytes() const { return most_bytes_; }
+  std::size_t all_bytes() const { return all_bytes_; }
   // Whether a byte is sent and received in this batch.
   bool overlaps() const;
 
@@ -53,7 +54,8 @@ class TransferBatch {
   schedule::RankProgram transfers_;
   kernels::FlatProgram flat_;
   std::vector<device::Chunk> chunks_;
-  std::size_t most_bytes_ = 0;
+  std::size_t most_bytes_ = 0;  // of a transfer
+  std::size_t all_bytes_ = 0;   // sent and received
 };
 
 }  // namespace sccl::runtime

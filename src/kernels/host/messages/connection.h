@@ -6,6 +6,7 @@
 
 namespace sccl::kernels {
 
+class Landing;
 class SharedSlots;
 
 struct HostConnection : device::Connection {
@@ -17,6 +18,7 @@ struct HostConnection : device::Connection {
   device::u8* inline_messages;  // inline_lines lines, then the lines of the longest message
   device::u64* stale_lines;     // sender only: one bit for each of the inline_lines, see inline_messages.h
   bool takes_from_buffers;      // to another host, by an engine that sends a long payload from where it lies
+  Landing* landing;             // from another host: where payloads of the call in progress belong; else null
 };
 
 }  // namespace sccl::kernels

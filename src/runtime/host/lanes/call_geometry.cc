@@ -97,9 +97,12 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
   shape_.lanes_in_turn = std::min(slice, longest_bytes) >= kLeastTurnBytes;
   shape_.moves_together = shape_.lanes_in_turn && !shape_.touches_peers && !ll && shape_.streamed_bytes > 0;
   shape_.between_hosts = membership_.between_hosts.net.has_value();
-  if (shape_.between_hosts && !shape_.touches_peers)
+  if (shape_.between_hosts && !shape_.touches_peers) {
     shape_.shown =
         ShownBuffers::of(info(request.collective), extent.input_end * element_bytes, extent.output_end * element_bytes);
+    shape_.shown.lands &= !ll && longest_bytes >= kernels::Landing::kLeastBytes;
+    shape_.lands_past_caches = shape_.streamed_bytes > 0;
+  }
 
   call_ = {};
   call_.chunks = chunks_.data();
@@ -124,6 +127,9 @@ void CallGeometry::fit(const TransferBatch& batch) {
   shape_.lanes_in_turn = batch.most_bytes() >= kLeastTurnBytes;
   shape_.between_hosts = membership_.between_hosts.net.has_value();
   shape_.shown.input = shape_.between_hosts && !shape_.touches_peers && !batch.overlaps();
+  shape_.shown.lands = shape_.shown.input && batch.most_bytes() >= kernels::Landing::kLeastBytes;
+  const std::size_t all_bytes = batch.all_bytes() * static_cast<std::size_t>(membership_.ranks);
+  shape_.lands_past_caches = all_bytes >= membership_.settings.stream_bytes;
   call_ = {};
   call_.chunks = batch.chunks().data();
   call_.type = DataType::int8;

@@ -24,7 +24,8 @@ struct HostShape {
   bool between_hosts = false;      // messages of peers may be on their way for long
   std::size_t streamed_bytes = 0;  // bytes of the receive buffer that are stored past the caches: all or none
   bool streams_everything = false;
-  ShownBuffers shown;  // to other hosts
+  bool lands_past_caches = false;  // payloads that are stored in the result when they come are stored past the caches
+  ShownBuffers shown;              // to other hosts
   // Room for one operation.
   std::size_t operands = 0;
   std::size_t destinations = 0;

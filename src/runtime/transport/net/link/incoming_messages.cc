@@ -17,10 +17,11 @@ IncomingMessages::IncomingMessages(const Setup& setup)
 void IncomingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
   rings_.of(request.kind).attach(request.peer, end);
   end.stale_lines = nullptr;
+  end.landing = &come(request.kind).landing;
 }
 
 bool IncomingMessages::receive_bulk() {
-  return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message); });
+  return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message, nullptr); });
 }
 
 // The message is the next one, and its ring has room for it.
@@ -44,13 +45,15 @@ void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::by
   const bool whole = head.incomplete == 0;
   if (end > head.count || whole != (end == head.count))
     fail(ErrorCode::remote_error, "{} bytes came at {} of a message of {}", payload.size(), head.offset, head.count);
-  if (!payload.empty())
-    std::memcpy(rings_.of(head.kind).slot(head.position) + head.offset, payload.data(), payload.size());
   Ring& incoming = come(head.kind);
+  const device::u8* const place =
+      incoming.landing.store({head.position, head.signature, head.count, head.offset, payload});
+  if (place == nullptr && !payload.empty())
+    std::memcpy(rings_.of(head.kind).slot(head.position) + head.offset, payload.data(), payload.size());
   incoming.bytes_of_slot = whole ? 0 : end;
   if (!whole) return;
   ++incoming.slots;
-  publish({head.kind, head.position, head.signature, static_cast<std::size_t>(head.count)});
+  publish({head.kind, head.position, head.signature, static_cast<std::size_t>(head.count)}, place);
 }
 
 void IncomingMessages::take_announcement(const RecordHead& head) {
@@ -63,12 +66,12 @@ void IncomingMessages::take_announcement(const RecordHead& head) {
   bulk_->expect({head.kind, position, head.signature, static_cast<std::size_t>(head.count)});
 }
 
-void IncomingMessages::publish(const BulkMessage& message) {
+void IncomingMessages::publish(const BulkMessage& message, const device::u8* place) {
   if (message.bytes == 0) come(message.kind).awaited_slots = message.position + 1;
   device::SlotHeader& header = rings_.of(message.kind).ring->headers[message.position % device::kMostDepth];
   header.signature = message.signature;
   header.bytes = message.bytes;
-  header.lent = 0;
+  header.lent = reinterpret_cast<u64>(place);
   const u64 flag = setup_.shape.flags == FlagForm::with_signature
                        ? device::signed_flag(message.signature, message.position)
                        : message.position + 1;

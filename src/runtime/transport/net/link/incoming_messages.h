@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/host/messages/landing.h"
 #include "runtime/transport/net/link/bulk.h"
 #include "runtime/transport/net/link/rings.h"
 #include "runtime/transport/net/wire/frames.h"
@@ -67,10 +68,12 @@ class IncomingMessages {
     device::u64 first_word = 0;  // of a piece that is not complete yet
     device::u64 told_slots = 0;
     device::u64 told_lines = 0;
+    kernels::Landing landing;
   };
 
   void check_slot(const RecordHead& head) const;
-  void publish(const BulkMessage& message);
+  // `place`: of the payload; null: the slot.
+  void publish(const BulkMessage& message, const device::u8* place);
   bool changed_tails(int kind) const;
   Ring& come(int kind) { return come_[static_cast<std::size_t>(kind)]; }
   const Ring& come(int kind) const { return come_[static_cast<std::size_t>(kind)]; }
