@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,36 @@ TEST_CASE("the slowest host bounds what is predicted") {
     return model.ranking(Collective::allreduce, 0, 64 << 20, {}).front().predicted_us;
   };
   CHECK(predicted_us(1000) > 10 * predicted_us(100000));
+}
+
+TEST_CASE("a NIC that the engine names otherwise than the host is found by its place on PCI") {
+  const topology::Element pci = topology::system_from_xml(R"(<system version="1">
+    <cpu numaid="0">
+      <pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0"><gpu dev="0" sm="80"/></pci>
+        <pci busid="0000:03:00.0" class="0x020000"><nic><net name="eth0" speed="25000"/></nic></pci></pci>
+      <pci busid="0000:04:00.0" class="0x060400"><pci busid="0000:05:00.0"><gpu dev="1" sm="80"/></pci>
+        <pci busid="0000:0A:00.0" class="0x020000"><nic><net name="eth1" speed="40000"/></nic></pci></pci>
+    </cpu></system>)");
+  net::Device device;
+  device.name = "rdmap5s10";
+  device.speed_mbits_per_s = 10000;
+  const auto speeds = [&](const std::string& path) {
+    device.pci_path = path;
+    HostLinksRecord first{figures_of(device, 0, ""), {}};
+    first.box = {topology::topology_from_system(pci), topology::nic_places(pci), {}};
+    const topology::Topology links =
+        topology_of_hosts(groups_of({0, 0, 1}), std::vector<HostLinksRecord>{first, first, record_of(10000)});
+    std::set<double> found;
+    for (const topology::Link& link : links.links)
+      if (link.link_class == topology::LinkClass::net) found.insert(link.gbytes_per_s * 8);
+    return found;
+  };
+  CHECK(speeds("/sys/devices/pci0000:00/0000:04:00.0/0000:0a:00.0").contains(40));
+  CHECK(speeds("/sys/devices/pci0000:00/0000:01:00.0/0000:03:00.0").contains(25));
+  for (const char* const unknown : {"", "/sys/devices/virtual/net/eth7", "/sys/devices/pci0000:00/0000:0f:00.0"}) {
+    const std::set<double> found = speeds(unknown);
+    CHECK((found.contains(10) && !found.contains(25) && !found.contains(40)));
+  }
 }
 
 TEST_CASE("hosts with different descriptions keep their own links, and NICs are at their places") {

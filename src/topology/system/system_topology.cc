@@ -197,7 +197,8 @@ class Builder {
       if (nic.tag != "nic") continue;
       for (const Element& net : nic.children)
         if (net.tag == "net")
-          nics_.push_back({std::string(net.get("name")), net.integer("speed", 0, 0, 1 << 30), node});
+          nics_.push_back({std::string(net.get("name")), net.integer("speed", 0, 0, 1 << 30), node,
+                           holder.tag == "pci" ? normal_busid(holder.get("busid")) : ""});
     }
   }
 

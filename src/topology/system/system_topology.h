@@ -23,6 +23,7 @@ struct NicPlace {
   std::string name;     // "mlx5_0", "eth0"
   int mbits_per_s = 0;  // 0: not told
   Node node = -1;       // the nearest switch (PCI switch or CPU); -1: the topology has no PCI part
+  std::string busid{};  // as normal_busid() writes it; empty: not on PCI
 };
 std::vector<NicPlace> nic_places(const Element& system);
 

@@ -12,6 +12,7 @@
 #include "runtime/membership/hosts/host_rails.h"
 #include "topology/boxes.h"
 #include "topology/formats/json.h"
+#include "topology/system/system.h"
 
 namespace sccl::runtime {
 namespace {
@@ -31,12 +32,14 @@ nlohmann::json to_json(const HostLinksRecord& record) {
   nlohmann::json json{{"device", figures.device},
                       {"name", figures.name},
                       {"mbits", figures.mbits_per_s},
-                      {"latency", figures.latency_us}};
+                      {"latency", figures.latency_us},
+                      {"pci", figures.busid}};
   const HostBox& box = record.box;
   if (!box.warnings.empty()) json["warnings"] = box.warnings;
   if (!box.links) return json;
   json["links"] = topology::to_json(*box.links);
-  for (const topology::NicPlace& nic : box.nics) json["nics"].push_back({nic.name, nic.mbits_per_s, nic.node});
+  for (const topology::NicPlace& nic : box.nics)
+    json["nics"].push_back({nic.name, nic.mbits_per_s, nic.node, nic.busid});
   return json;
 }
 
@@ -48,6 +51,7 @@ HostLinksRecord record_of(const nlohmann::json& json) {
   figures.name = json.at("name").get<std::string>();
   figures.mbits_per_s = json.at("mbits").get<int>();
   figures.latency_us = json.at("latency").get<double>();
+  figures.busid = json.at("pci").get<std::string>();
   if (figures.device < 0 || figures.mbits_per_s <= 0 || figures.mbits_per_s > kMostMbitsPerS ||
       !std::isfinite(figures.latency_us) || figures.latency_us <= 0)
     fail(ErrorCode::invalid_usage, "no speed");
@@ -57,7 +61,7 @@ HostLinksRecord record_of(const nlohmann::json& json) {
   box.links = topology::from_json(json.at("links"));
   for (const nlohmann::json& nic : json.value("nics", nlohmann::json::array())) {
     topology::NicPlace& place = box.nics.emplace_back();
-    place = {nic.at(0).get<std::string>(), nic.at(1).get<int>(), nic.at(2).get<int>()};
+    place = {nic.at(0).get<std::string>(), nic.at(1).get<int>(), nic.at(2).get<int>(), nic.at(3).get<std::string>()};
     if (place.node < box.links->ranks || place.node >= box.links->nodes()) place.node = -1;
   }
   return record;
@@ -73,9 +77,12 @@ HostLinksRecord from_bytes(const Bytes& bytes, std::size_t rank) {
   }
 }
 
-// The first of the names "eth0,eth1" that the description has; null: none.
-const topology::NicPlace* place_of(const HostBox& box, const std::string& names) {
-  std::istringstream list(names);
+// The NIC at this place on PCI, else the first of the names "eth0,eth1" that the description has; null: none. Plugins
+// name NICs as they like.
+const topology::NicPlace* place_of(const HostBox& box, const NetFigures& figures) {
+  for (const topology::NicPlace& nic : box.nics)
+    if (!nic.busid.empty() && nic.busid == figures.busid) return &nic;
+  std::istringstream list(figures.name);
   for (std::string name; std::getline(list, name, ',');)
     for (const topology::NicPlace& nic : box.nics)
       if (nic.name == name) return &nic;
@@ -92,7 +99,7 @@ topology::Box box_of(const std::vector<Rank>& ranks, std::span<const HostLinksRe
     const NetFigures& figures = records[static_cast<std::size_t>(ranks[static_cast<std::size_t>(local)])].figures;
     const auto [known, is_new] = nics.try_emplace(figures.device, box.nics.size());
     if (is_new) {
-      const topology::NicPlace* const place = place_of(told, figures.name);
+      const topology::NicPlace* const place = place_of(told, figures);
       // What the user's file says goes first.
       const bool is_told = place != nullptr && place->mbits_per_s > 0 && place->mbits_per_s <= kMostMbitsPerS;
       const int mbits_per_s = is_told ? place->mbits_per_s : figures.mbits_per_s;
@@ -103,10 +110,17 @@ topology::Box box_of(const std::vector<Rank>& ranks, std::span<const HostLinksRe
   return box;
 }
 
+// "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0" ends with it.
+std::string busid_of(const std::string& pci_path) {
+  const std::string last = pci_path.substr(pci_path.rfind('/') + 1);
+  return last.find(':') == std::string::npos ? "" : topology::normal_busid(last);
+}
+
 }  // namespace
 
 NetFigures figures_of(const net::Device& device, int number, const std::string& interfaces) {
   NetFigures figures{number, device.name, device.speed_mbits_per_s, device.latency_us};
+  figures.busid = busid_of(device.pci_path);
   if (figures.mbits_per_s <= 0 || figures.mbits_per_s > kMostMbitsPerS) figures.mbits_per_s = fastest_of(interfaces);
   figures.is_assumed = figures.mbits_per_s <= 0;
   if (figures.is_assumed) figures.mbits_per_s = assumed_mbits_per_s();

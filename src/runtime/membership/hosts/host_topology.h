@@ -22,6 +22,7 @@ struct NetFigures {
   int mbits_per_s = 0;
   double latency_us = 0;    // of a short message
   bool is_assumed = false;  // nobody tells the speed
+  std::string busid{};      // as the engine tells it; empty: it does not
 };
 
 // What the engine does not tell is read from the interfaces ("eth0,eth1"), or assumed.
