@@ -307,13 +307,17 @@ class Loads {
     }
   }
 
-  // Over all ports, to the network: hosts with equal links between their devices may have other NICs.
+  // Of the links to the network and from it, the one that takes longest if each port passes a byte: hosts with equal
+  // links between their devices may have other NICs, and other links that their ports share.
   double slowest_way(const Host& host) const {
-    double us_per_byte = 0;
-    for (const int port : host.ports)
-      for (const Edge& edge : model_.cluster().attachments[at(host.ranks[at(port)])].up)
-        us_per_byte = std::max(us_per_byte, bandwidth_us_per_byte(edge));
-    return us_per_byte;
+    std::map<Edge, double> us_per_byte;
+    double most = 0;
+    for (const int port : host.ports) {
+      const topology::Attachment& way = model_.cluster().attachments[at(host.ranks[at(port)])];
+      for (const auto* edges : {&way.up, &way.down})
+        for (const Edge& edge : *edges) most = std::max(most, us_per_byte[edge] += bandwidth_us_per_byte(edge));
+    }
+    return most;
   }
 
   bool uniform_ports() const {

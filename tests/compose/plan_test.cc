@@ -215,6 +215,17 @@ TEST_CASE("hosts that are joined unevenly are planned near the bound, with trees
   CHECK(packed > 8);
 }
 
+TEST_CASE("the slowest way of a host to the network counts, also if its ports share it and others have better ones") {
+  const topology::Topology machine = racks(6, 1, 8, {200, 50, 200, 25, 200, 100});
+  portfolio::CompositePlanner planner(machine);
+  const double bytes = 64 << 20;
+  for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::alltoall})
+    for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
+      INFO(one.composite->name << " for " << info(collective).name);
+      CHECK(one.cost.busy_us(bytes) > 0.999 * bound_us(machine, collective, bytes));
+    }
+}
+
 TEST_CASE("a slow link between two halves of a cluster bounds every collective") {
   // 5 GB/s in the middle of four hosts of two devices.
   const topology::Topology machine = in_a_row(4, 2, {20, 5, 20});
