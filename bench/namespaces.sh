@@ -3,7 +3,8 @@
 #   make_hosts COUNT FOLDER   10.78.0.1, 10.78.0.2, ... on one bridge; their interface is eth0. Makes FOLDER/shell, which
 #                             starts a command on a host as rsh does; a host has a name and System V objects of its own.
 #   make_two_hosts FOLDER     the same without a bridge, which costs time of its own
-#                             A host has Linux's default for TCP (cubic): one that paces (bbr) would measure that setting.
+#                             A host has Linux's default for TCP (cubic), unless this machine does not let namespaces
+#                             have it: one that paces (bbr) measures that setting, too. Sets tcp to what the hosts have.
 #   drop_hosts                for the script's EXIT trap
 #   open_mpi_on HOSTS FOLDER  sets the array open_mpi: Open MPI's starter for HOSTS ("10.78.0.1:4,10.78.0.2:4")
 
@@ -53,6 +54,7 @@ make_two_hosts() {
 
 use_cubic() {
   ip netns exec "${space}h$1" sh -c "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control" 2>/dev/null || true
+  tcp=$(ip netns exec "${space}h$1" cat /proc/sys/net/ipv4/tcp_congestion_control)
 }
 
 # The kernel notices a moment later that a cable is plugged in; UCX takes no interface before.

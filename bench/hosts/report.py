@@ -118,6 +118,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default="bench/hosts/run.sh")
     parser.add_argument("--load", type=float, default=0, help="of other programs, before the first run")
+    parser.add_argument("--tcp", default="", help="the congestion control of both hosts")
     parser.add_argument("--svg", type=pathlib.Path)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
@@ -127,7 +128,7 @@ def main():
     print("# Two hosts\n")
     print(f"`{arguments.command.strip()}`\n")
     print(f"Two network namespaces of one machine with {os.cpu_count()} cores, joined by a pair of virtual interfaces ({platform.machine()}, Linux "
-          f"{platform.release()}); libsccl over UCX on TCP. Both hosts share these cores and the kernel moves every byte with them, so the figures "
+          f"{platform.release()}); libsccl over UCX on TCP{' with ' + arguments.tcp if arguments.tcp else ''}. Both hosts share these cores and the kernel moves every byte with them, so the figures "
           "say how the libraries compare, not what two machines reach. Blocks of calls of libsccl and of the MPI alternate in the same "
           "processes; times are medians, a ratio is the MPI's time by libsccl's, the median over neighbouring blocks: above 1 libsccl is faster. "
           "libsccl's time is the median of its runs beside each MPI.\n")

@@ -98,4 +98,4 @@ if [ -n "$keep" ]; then
 else
   keep=$work
 fi
-python3 "$root/bench/hosts/report.py" --command "$command" --load "$load" ${svg:+--svg "$svg"} "$keep"/*.csv
+python3 "$root/bench/hosts/report.py" --command "$command" --load "$load" --tcp "$tcp" ${svg:+--svg "$svg"} "$keep"/*.csv

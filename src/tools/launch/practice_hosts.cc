@@ -63,7 +63,7 @@ FileDescriptor make_space() {
 }
 
 // Linux's default, whatever this machine has: one that paces what is sent (bbr) would measure the machine's setting. A
-// kernel without it keeps its own.
+// kernel without it, or that does not let namespaces have it, keeps its own.
 constexpr const char* kDefaultCongestionControl =
     "{ echo cubic > /proc/sys/net/ipv4/tcp_congestion_control; } 2>/dev/null || true; ";
 
