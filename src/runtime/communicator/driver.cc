@@ -65,10 +65,10 @@ void watch_wait(StallWatch& watch, Communicator& communicator, std::chrono::mill
       has_own ? options->timeout_ms : communicator.membership().timeout_ms);
 }
 
-// A result of a call that is reduced by the ranks that are there concerns all ranks of a host, which sleep at one bell.
+// What ranks of a call wait for that no schedule serves concerns all ranks of a host, which sleep at one bell.
 host::SleepingPlace sleeping_place(Communicator& communicator) {
   const Bells bells = communicator.membership().control.bells();
-  return {&bells.own(), communicator.on_host()->is_by_arrival() ? &bells.of_host() : nullptr};
+  return {&bells.own(), communicator.on_host()->served() == nullptr ? &bells.of_host() : nullptr};
 }
 
 // For a call that has not ended in its first step.

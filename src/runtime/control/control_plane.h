@@ -28,7 +28,7 @@ class Bells {
   host::Doorbell& of(Rank rank) const { return members_.state(rank).bell; }
   // Of all ranks of this host: wake_all() wakes those that sleep at it, too, by one system call. It lies in the memory
   // of the host's first rank.
-  host::Doorbell& of_host() const { return members_.first_on_host().bell_of_host; }
+  host::Doorbell& of_host() const { return members_.first_on_host().of_host.bell; }
   // Make this rank's stores visible to one rank or to all ranks, and wake sleepers, which then look for the stores.
   void wake(Rank rank) const;
   void wake_all() const;
@@ -80,7 +80,7 @@ class ControlPlane {
   // Of rank 0, which shares memory with this rank.
   ArrivalWords& arrival_words() const { return members_->state(0).arrival.words; }
   // The plan board of all ranks of this host. It lies in the memory of the host's first rank.
-  PlanBoard& plans() const { return members_->first_on_host().plans; }
+  PlanBoard& plans() const { return members_->first_on_host().of_host.plans; }
 
   const Members& members() const { return *members_; }
   // Called before any state is passed between hosts.

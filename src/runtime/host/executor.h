@@ -57,8 +57,6 @@ class Executor final : public WaitingCall {
     return current_.is_held_back() || arrival_.eager.is_active() || chooser_.vendor().is_deciding() ? nullptr
                                                                                                     : chooser_.served();
   }
-  // The collective in progress is reduced by the ranks that are there.
-  bool is_by_arrival() const { return arrival_.eager.is_active(); }
   // After a turn that moved something: a call that never waits ends, too, when somebody wants that, or when a rank of a
   // communicator over hosts is gone.
   Progress look_up() { return health_.look_up(*this); }

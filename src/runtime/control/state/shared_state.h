@@ -153,7 +153,6 @@ struct SharedState {
   static constexpr std::size_t kFaultTextBytes = 1024;
 
   host::Doorbell bell;
-  host::Doorbell bell_of_host;  // see Bells::of_host
   std::array<CallRecord, kRecords> records;
   // Presence; stored (release) when the rank leaves, loaded (acquire) by waiting peers.
   std::atomic<std::uint32_t> presence{0};
@@ -169,7 +168,12 @@ struct SharedState {
   std::array<Notice, kBoards> notices;          // by Board
   std::atomic<std::uint64_t> gathering{0};      // see Boards::gathering
   std::atomic<std::uint64_t> records_shown{0};  // the owner's own affair; see Boards::next_record
-  PlanBoard plans;                              // see ControlPlane::plans
+  // What the ranks of a host share. That of the host's first rank counts.
+  struct OfHost {
+    host::Doorbell bell;  // see Bells::of_host
+    PlanBoard plans;      // see ControlPlane::plans
+  };
+  OfHost of_host;
   ArrivalState arrival;
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
