@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -161,28 +162,30 @@ class Bounds {
     std::vector<int> side(at(topology_.nodes()), -1);
     for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
       for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
-    std::vector<Capacity> result = across(side);
-    const auto take = [&](const std::vector<Capacity>& other) {
+    std::vector<Capacity> result = across(links_, side, cluster_.hosts.size());
+    const auto take = [&] {
+      const std::vector<Capacity> other = across(links_, side, result.size());
       for (std::size_t host = 0; host < result.size(); ++host)
         result[host] = {std::min(result[host].in, other[host].in), std::min(result[host].out, other[host].out)};
     };
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
       for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
-    take(across(side));
+    take();
     std::map<topology::Node, std::set<int>> hosts_at;
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
       if (const topology::Attachment& way = cluster_.attachments[at(rank)]; way.attached())
         hosts_at[way.leaf].insert(cluster_.host_of[at(rank)]);
     for (const auto& [leaf, hosts] : hosts_at)
       if (hosts.size() == 1) side[at(leaf)] = *hosts.begin();
-    if (cluster_.hosts.size() > 1) take(across(side));
+    if (cluster_.hosts.size() > 1) take();
     return result;
   }
 
-  // `side` is by node: the host within whose border the node is, or -1.
-  std::vector<Capacity> across(const std::vector<int>& side) const {
-    std::vector<Capacity> sums(cluster_.hosts.size());
-    for (const topology::Link& link : links_) {
+  // `side` is by node: the host or rack, one of `parts`, within whose border the node is, or -1.
+  static std::vector<Capacity> across(const std::vector<topology::Link>& links, const std::vector<int>& side,
+                                      std::size_t parts) {
+    std::vector<Capacity> sums(parts);
+    for (const topology::Link& link : links) {
       const int from = side[at(link.src)];
       const int to = side[at(link.dst)];
       if (from == to) continue;
@@ -224,15 +227,10 @@ class Bounds {
     for (const auto& nodes : cluster_.nodes) of_hosts.insert(nodes.begin(), nodes.end());
     for (const topology::Attachment& way : cluster_.attachments)
       for (const auto& [src, dst] : way.up) of_hosts.insert(src);
-    std::vector<Capacity> capacities(cluster_.racks.size());
-    for (const topology::Link& link : topology_.links) {
-      if (of_hosts.contains(link.src) || of_hosts.contains(link.dst)) continue;
-      const int from = rack_of_leaf[at(link.src)];
-      const int to = rack_of_leaf[at(link.dst)];
-      if (from == to) continue;
-      if (from >= 0) capacities[at(from)].out += link.gbytes_per_s;
-      if (to >= 0) capacities[at(to)].in += link.gbytes_per_s;
-    }
+    std::vector<topology::Link> between;
+    std::copy_if(topology_.links.begin(), topology_.links.end(), std::back_inserter(between),
+                 [&](const auto& link) { return !of_hosts.contains(link.src) && !of_hosts.contains(link.dst); });
+    const std::vector<Capacity> capacities = across(between, rack_of_leaf, cluster_.racks.size());
     Bound best;
     double all = 0;
     for (std::size_t rack = 0; rack < capacities.size(); ++rack) {
