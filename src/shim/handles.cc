@@ -15,7 +15,7 @@ namespace {
 
 void check_magic(ncclComm_t handle) {
   if (handle == nullptr) fail(ErrorCode::invalid_argument, "the communicator is NULL: pass one that init returned");
-  const std::uint64_t magic = handle->magic.load(std::memory_order_acquire);  // pairs with take_communicator
+  const std::uint64_t magic = handle->magic.load(std::memory_order_acquire);  // pairs with retire()
   if (magic == ncclComm::kGone) fail_stale();
   if (magic != ncclComm::kLive)
     fail(ErrorCode::invalid_argument,
@@ -91,20 +91,29 @@ bool is_left_to_parent(ncclComm_t handle) {
   return true;
 }
 
-std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle) {
+std::shared_ptr<runtime::Communicator> begin_to_end(ncclComm_t handle) {
   check_magic(handle);
   check_process(handle);
-  std::shared_ptr<runtime::Communicator> communicator;
+  const std::lock_guard lock(handle->mutex);
+  if (handle->ending) fail_stale();
+  handle->ending = true;
+  return handle->communicator;
+}
+
+void retire(ncclComm_t handle) {
   {
     const std::lock_guard lock(handle->mutex);
-    if (handle->retired.load(std::memory_order_relaxed)) fail_stale();
-    communicator = handle->communicator;
     handle->magic.store(ncclComm::kGone, std::memory_order_release);
     handle->retired.store(true, std::memory_order_release);  // pairs with Pin
   }
   host::heavy_fence();
   // Acquire: the effects of the last call on the communicator come before the communicator's end.
   if (handle->calls.load(std::memory_order_acquire) == 0) let_go(handle);
+}
+
+std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle) {
+  std::shared_ptr<runtime::Communicator> communicator = begin_to_end(handle);
+  retire(handle);
   return communicator;
 }
 

@@ -21,6 +21,7 @@ struct ncclComm {
   std::uint64_t operations = 0;             // operations called so far, by one thread at a time; for the log only
   std::atomic<bool> retired{false};         // stale; the end of the last call releases the communicator
   std::mutex mutex;                         // of this handle only: an abort may come while another thread makes a call
+  bool ending = false;                      // guarded by `mutex`: a thread ends `communicator`
   std::shared_ptr<sccl::runtime::Communicator> communicator;
   sccl::ProcessMark made_by = sccl::ProcessMark::of_this_process();
 };
@@ -35,7 +36,7 @@ std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle);
 
 // As communicator_of(), for calls that are made often, by one thread at a time: no lock and no locked operation.
 //
-//   call                                 take_communicator
+//   call                                 retire
 //   calls = calls + 1                    retired = true
 //   light fence                          heavy fence
 //   reads retired; if set, leaves        reads calls; if 0, releases the communicator
@@ -44,7 +45,7 @@ std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle);
 //   light fence
 //   reads retired; if set, releases it
 //
-// Either the call sees `retired`, or take_communicator sees the call in `calls`, and then the end of the call sees
+// Either the call sees `retired`, or retire() sees the call in `calls`, and then the end of the call sees
 // `retired`.
 class Pin {
  public:
@@ -68,7 +69,13 @@ class Pin {
 // shared memory belongs to the parent, and the child's copies of the rest end with the child.
 bool is_left_to_parent(ncclComm_t handle);
 
-// As communicator_of(), and makes the handle stale. Exactly one of several concurrent callers gets the communicator.
+// As communicator_of(), for the one who ends the communicator: later callers are told that the handle is stale. For all
+// other functions the handle stays good until retire().
+std::shared_ptr<runtime::Communicator> begin_to_end(ncclComm_t handle);
+// Makes the handle stale. Once, after begin_to_end().
+void retire(ncclComm_t handle);
+
+// Both at once.
 std::shared_ptr<runtime::Communicator> take_communicator(ncclComm_t handle);
 
 }  // namespace sccl::shim

@@ -108,7 +108,12 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   return guarded("ncclCommAbort", [&] {
-    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->abort();
+    if (comm == nullptr || is_left_to_parent(comm)) return;
+    // The handle stays good until the end, so that a thread that asks for the state of its call learns when that call
+    // has ended and its buffers are free.
+    const std::shared_ptr<runtime::Communicator> communicator = begin_to_end(comm);
+    communicator->abort();
+    retire(comm);
   });
 }
 

@@ -1,6 +1,7 @@
 // Non-blocking communicators: calls return at once, ncclCommGetAsyncError tells when the work is over.
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -113,6 +114,32 @@ TEST_CASE("a non-blocking collective whose peer never comes can be aborted") {
           if (result != ncclInProgress) return describe("AllReduce", result);
           return ncclCommAbort(comm) == ncclSuccess ? "" : "abort";
         })) == "");
+}
+
+TEST_CASE("the buffers of a call that another thread aborts are free as soon as its state is told") {
+  for (int repeat = 0; repeat < 20; ++repeat)
+    CHECK(failures(run_bare_world(Mode::threads, 4, [&](int rank, const ncclUniqueId& id) -> std::string {
+            ncclComm_t comm = nullptr;
+            ncclConfig_t config = non_blocking();
+            const ncclResult_t init = ncclCommInitRankConfig(&comm, 4, id, rank, &config);
+            if ((init != ncclInProgress && init != ncclSuccess) || comm == nullptr) return describe("init", init);
+            if (const ncclResult_t state = settled(comm); state != ncclSuccess) return describe("init settled", state);
+            std::vector<float> data(1 << 20, 1.0f);
+            std::thread aborter([&] {
+              std::this_thread::sleep_for(std::chrono::microseconds(1000 + 700 * repeat));
+              ncclCommAbort(comm);
+            });
+            ncclResult_t state = ncclSuccess;
+            while (state == ncclSuccess) {
+              state = ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclMax, comm, nullptr);
+              if (state == ncclInProgress) state = settled(comm);
+            }
+            std::fill(data.begin(), data.end(), 2.0f);
+            aborter.join();
+            for (const float value : data)
+              if (value != 2) return "written after the call's end was told";
+            return "";
+          })) == "");
 }
 
 TEST_CASE("a failed background call is told by GetAsyncError, and the communicator stays failed", "[processes]") {
