@@ -157,6 +157,38 @@ TEST_CASE("a failed background call is told by GetAsyncError, and the communicat
   CHECK(results[2] == "");
 }
 
+TEST_CASE("a Shrink that fails in the background is told by the revoked parent, and the next one works") {
+  CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+          ncclComm_t comm = nullptr;
+          ncclConfig_t config = non_blocking();
+          const ncclResult_t init = ncclCommInitRankConfig(&comm, 3, id, rank, &config);
+          if (rank == 0) {  // it plays rank 2 as well
+            ncclComm_t third = nullptr;
+            ncclCommInitRankConfig(&third, 3, id, 2, &config);
+            if (const ncclResult_t state = settled(third); state != ncclSuccess) return describe("third", state);
+            ncclCommAbort(third);
+          }
+          if (init != ncclInProgress && init != ncclSuccess) return describe("init", init);
+          if (const ncclResult_t state = settled(comm); state != ncclSuccess) return describe("init settled", state);
+          if (rank == 1) {  // leaves without a word
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            return ncclCommAbort(comm) == ncclSuccess ? "" : "abort";
+          }
+          int gone[] = {2, 1};
+          ncclComm_t child = nullptr;
+          for (const int count : {1, 2}) {
+            const ncclResult_t begun = ncclCommShrink(comm, gone, count, &child, &config, NCCL_SHRINK_ABORT);
+            if (begun != ncclInProgress && begun != ncclSuccess) return describe("begun", begun);
+            const ncclResult_t state = settled(comm);
+            if (count == 1 && (state != ncclRemoteError || child != nullptr)) return describe("without rank 1", state);
+            if (count == 2 && (state != ncclSuccess || child == nullptr)) return describe("alone", state);
+          }
+          if (const ncclResult_t state = settled(child); state != ncclSuccess) return describe("child", state);
+          ncclCommDestroy(child);
+          return ncclCommDestroy(comm) == ncclSuccess ? "" : "destroy";
+        })) == "");
+}
+
 TEST_CASE("groups of non-blocking communicators: init, split and collectives by one thread") {
   ncclUniqueId id;
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);

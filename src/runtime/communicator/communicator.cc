@@ -217,7 +217,7 @@ void Communicator::revoke() {
   lifecycle_.background().settle();
   // Every running call reads the flag at least every 20 ms.
   while (running_calls_.load(std::memory_order_acquire) > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  lifecycle_.forget_error();
+  lifecycle_.end_revocation();
 }
 
 const Membership& Communicator::made_membership() const {
@@ -237,6 +237,12 @@ OneSided& Communicator::one_sided() {
 }
 
 void Communicator::record_failure(const Error& error) noexcept {
+  if (lifecycle_.is_parent_only()) {  // the peers have no part in it, and no call has buffers
+    log::set_last_error(error.what());
+    lifecycle_.begin_failure(error.code());
+    lifecycle_.end_failure();
+    return;
+  }
   if (stop_.revoked.load(std::memory_order_acquire)) {
     // A call that a revocation ends has not failed, but its buffers are taken back from the peers.
     if (const Parts* const parts = parts_if_made(); parts != nullptr && parts->on_host) parts->on_host->withdraw();

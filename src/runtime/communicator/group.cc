@@ -138,7 +138,10 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
   }
   // The communicators know the job before it begins: an abort() from now on waits for the job's end.
   const std::shared_ptr<Job> job = Job::prepare();
-  for (const Subject& subject : subjects) subject->lifecycle().background().begin(job);
+  for (const Subject& subject : subjects) {
+    subject->lifecycle().forget_failed_attempt();
+    subject->lifecycle().background().begin(job);
+  }
   const auto not_begun = error_of([&] {
     job->begin([subjects, action = std::move(action)] {
       if (const auto error = error_of(action); error && !any_failed(subjects))

@@ -46,8 +46,17 @@ class Lifecycle {
   bool enter(State from, State to);
   void abort() { state_.store(State::aborted, std::memory_order_release); }
   void revoke() { state_.store(State::revoked, std::memory_order_release); }
-  // After a revocation: calls that the revocation ended have not failed.
-  void forget_error() { async_error_.store(0, std::memory_order_release); }
+  // The end of a revocation: calls that it ended have not failed.
+  void end_revocation() {
+    async_error_.store(0, std::memory_order_release);
+    revocation_over_.store(true, std::memory_order_release);  // pairs with is_parent_only()
+  }
+  // After a revocation, when no call runs any more: what fails now is the making of another communicator from this one.
+  bool is_parent_only() const { return revocation_over_.load(std::memory_order_acquire); }
+  // Such a communicator forgets an attempt that failed when the next one begins.
+  void forget_failed_attempt() {
+    if (is_parent_only()) async_error_.store(0, std::memory_order_release);
+  }
 
   // A failure is recorded in three steps: its text; its code; and the end, after the caller has taken the buffers back.
   void note_text(const char* text);
@@ -59,6 +68,7 @@ class Lifecycle {
   std::atomic<State> state_{State::created};
   std::atomic<bool> was_ready_{false};
   std::atomic<int> async_error_{0};
+  std::atomic<bool> revocation_over_{false};
   std::atomic<int> taking_back_{0};  // threads that record a failure and take buffers back
   BackgroundWork background_;
   mutable std::mutex mutex_;
