@@ -25,6 +25,7 @@ constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to a
 constexpr int kShortRing = 4;     // hosts
 constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr double kSlow = 0.98;    // a network brings a host less than this part of what its NICs do
+constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // likewise
 constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
 
 constexpr Framing kFrames[] = {{1}, {8}};
@@ -57,6 +58,13 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
   for (const double share : shares) turns.push_back(static_cast<treegen::Amount>(std::lround(share / unit)));
   if (std::all_of(turns.begin(), turns.end(), [](auto turn) { return turn == 0; })) turns.front() = 1;
   return treegen::take_turns(turns);
+}
+
+// Of the data that comes and goes at each device.
+std::vector<double> parts_of_ports(const compose::Host& host) {
+  std::vector<double> result(host.ranks.size(), 0);
+  for (const int port : host.ports) result[at(port)] += 1.0 / static_cast<double>(host.ports.size());
+  return result;
 }
 
 // At how many devices a chunk enters a host, on average.
@@ -104,18 +112,12 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
 }
 
 void CompositePlanner::plan_hosts() {
-  for (const topology::Topology& links : cluster_->kinds) {
-    levels_.push_back(host_levels(links));
-    if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
-    level_choices_ = std::max(level_choices_, levels_.back().size());
-  }
   std::map<std::pair<topology::Node, topology::Node>, int> users;
   for (const topology::Attachment& one : cluster_->attachments)
     for (const auto& edge : one.up) ++users[edge];
   const schedule::EdgeIndex& edges = costs_->edges();
   for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
     compose::Host host;
-    host.kind = cluster_->kind_of[index];
     host.ranks = cluster_->hosts[index];
     std::vector<double> shares;
     for (const Rank rank : host.ranks) {
@@ -131,12 +133,26 @@ void CompositePlanner::plan_hosts() {
     const bool equal = *least > 0 && *most < 1.01 * *least;
     host.ports = in_proportion(shares);
     host.own.assign(host.ranks.size(), equal);
+    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : parts_of_ports(host));
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
     hosts_.push_back(std::move(host));
   }
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
   add_levels_with_entries();
+}
+
+// By links and by the parts of the data that come and go at each device; empty: all alike.
+int CompositePlanner::kind_of(int links, std::vector<double> parts) {
+  const auto known = std::ranges::find(kinds_, std::pair(links, parts));
+  if (known != kinds_.end()) return static_cast<int>(known - kinds_.begin());
+  const auto of_ports = std::ranges::count_if(kinds_, [](const auto& one) { return !one.second.empty(); });
+  if (!parts.empty() && of_ports >= kMostKindsOfPorts) return kind_of(links, {});
+  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts));
+  kinds_.emplace_back(links, std::move(parts));
+  if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
+  level_choices_ = std::max(level_choices_, levels_.back().size());
+  return static_cast<int>(levels_.size()) - 1;
 }
 
 // Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
@@ -154,7 +170,7 @@ void CompositePlanner::add_levels_with_entries() {
     const bool own_data = collective != Collective::broadcast;
     std::vector<std::optional<HostLevel>> found;
     for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
-      const topology::Topology& links = cluster_->kinds[kind];
+      const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
       const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
       found.push_back(links.ranks > 1
                           ? level_with_entries(links, plain[kind], gbytes_per_s / links.ranks, home, halves, packings)
@@ -204,7 +220,7 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
   if (simulated()) {
     add("slack-forest-", kSlackRate, 1, kSlackFrames);
   } else if (level_without_ != kNoLevel) {
-    add("exits-forest-", 1, entries_of(*levels_[at(cluster_->kind_of[host])][level_without_].kind), kManyForestFrames);
+    add("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind), kManyForestFrames);
   }
   return result;
 }

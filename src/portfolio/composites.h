@@ -69,6 +69,7 @@ class CompositePlanner {
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
+  int kind_of(int links, std::vector<double> parts);
   void plan_racks();
   std::vector<int> root_hosts(compose::Shape shape, bool racks) const;
 
@@ -77,7 +78,8 @@ class CompositePlanner {
   std::unique_ptr<compose::CostModel> costs_;
   std::unique_ptr<compose::Verifier> verifier_;
   std::unique_ptr<OuterPlanner> outer_;
-  std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
+  std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()
+  std::vector<std::vector<HostLevel>> levels_;              // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
   std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both

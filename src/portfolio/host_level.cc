@@ -39,11 +39,11 @@ bool owners_keep(const Schedule& schedule) {
 }
 
 std::vector<Option> options(const topology::Topology& links, Collective collective, Rank root = 0,
-                            const std::vector<Schedule>& shallow = {}) {
+                            const std::vector<Schedule>& shallow = {}, std::span<const double> parts = {}) {
   std::vector<Option> result;
   const auto add = [&](std::optional<Schedule> schedule) {
     if (!schedule || !owners_keep(*schedule)) return;
-    const double busiest = schedule::busiest_us_per_byte(*schedule);
+    const double busiest = parts.empty() ? schedule::busiest_us_per_byte(*schedule) : busiest_of(*schedule, parts);
     result.push_back({*std::move(schedule), busiest});
   };
   for (const planners::Planner& planner : planners::table()) add(planner.plan(links, collective, root));
@@ -60,24 +60,27 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
 }
 
 // Trees of several depths.
-std::vector<Schedule> shallow_options(const topology::Topology& links, Collective collective) {
+std::vector<Schedule> shallow_options(const topology::Topology& links, Collective collective,
+                                      std::span<const double> parts) {
   std::vector<Schedule> result;
   if (links.ranks > 1)
     for (const int more_steps : {0, 1, 2, 4})
-      if (auto trees = shallow_trees(links, collective, more_steps)) result.push_back(*std::move(trees));
+      if (auto trees = shallow_trees(links, collective, more_steps, nullptr, parts))
+        result.push_back(*std::move(trees));
   return result;
 }
 
 // Of ReduceScatter. On large hosts, where trees take long to find: those of AllGather backwards, if the links serve
 // them as well. Trees of their own leave links to AllGather's a little better.
-std::vector<Schedule> shallow_options(const topology::Topology& links, const std::vector<Schedule>& allgathers) {
-  if (links.ranks > kMostSearchedTwice) {
+std::vector<Schedule> shallow_options(const topology::Topology& links, const std::vector<Schedule>& allgathers,
+                                      std::span<const double> parts) {
+  if (links.ranks > kMostSearchedTwice && parts.empty()) {
     std::vector<Schedule> result;
     for (const Schedule& one : allgathers)
       if (auto trees = backwards(one)) result.push_back(*std::move(trees));
     if (result.size() == allgathers.size()) return result;
   }
-  return shallow_options(links, Collective::reducescatter);
+  return shallow_options(links, Collective::reducescatter, parts);
 }
 
 // How busy a link may be, of the least that any option reaches; among those options the one with the fewest steps is
@@ -142,14 +145,16 @@ bool same(const HostLevel& a, const HostLevel& b) {
 }
 
 // Trees in and out that leave the links to each other, for AllReduce; nothing if `like` is as good.
-std::optional<HostLevel> beside_each_other(const topology::Topology& links, const HostLevel& like) {
+std::optional<HostLevel> beside_each_other(const topology::Topology& links, const HostLevel& like,
+                                           std::span<const double> parts) {
   constexpr double kBetter = 0.99;
   constexpr int kMoreSteps = 2;
   if (links.ranks < 3) return std::nullopt;
-  auto out = shallow_trees(links, Collective::allgather, kMoreSteps);
+  auto out = shallow_trees(links, Collective::allgather, kMoreSteps, nullptr, parts);
   if (!out) return std::nullopt;
-  auto in = shallow_trees(links, Collective::reducescatter, kMoreSteps, &*out);
-  if (!in || busiest_of_both(*in, *out) > kBetter * busiest_of_both(like.kind->in, like.kind->out)) return std::nullopt;
+  auto in = shallow_trees(links, Collective::reducescatter, kMoreSteps, &*out, parts);
+  if (!in || busiest_of_both(*in, *out, parts) > kBetter * busiest_of_both(like.kind->in, like.kind->out, parts))
+    return std::nullopt;
   auto kind = std::make_shared<compose::HostKind>(*like.kind);
   kind->in = *std::move(in);
   kind->out = *std::move(out);
@@ -225,17 +230,17 @@ std::shared_ptr<const Schedule> scattered(const topology::Topology& links, Colle
   return std::make_shared<const Schedule>(std::move(made));
 }
 
-std::vector<HostLevel> host_levels(const topology::Topology& links) {
-  const std::vector<Schedule> shallow_out = shallow_options(links, Collective::allgather);
-  const auto in = options(links, Collective::reducescatter, 0, shallow_options(links, shallow_out));
-  const auto out = options(links, Collective::allgather, 0, shallow_out);
+std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts) {
+  const std::vector<Schedule> shallow_out = shallow_options(links, Collective::allgather, parts);
+  const auto in = options(links, Collective::reducescatter, 0, shallow_options(links, shallow_out, parts), parts);
+  const auto out = options(links, Collective::allgather, 0, shallow_out, parts);
   const auto between = options(links, Collective::alltoall);
   std::vector<HostLevel> result;
   for (const double limit : kLimits)
     if (HostLevel more = level(in, out, between, limit);
         std::none_of(result.begin(), result.end(), [&](const HostLevel& one) { return same(one, more); }))
       result.push_back(std::move(more));
-  if (auto more = beside_each_other(links, result.front())) result.insert(result.begin(), *std::move(more));
+  if (auto more = beside_each_other(links, result.front(), parts)) result.insert(result.begin(), *std::move(more));
   return result;
 }
 

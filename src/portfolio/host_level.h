@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,10 @@ struct HostLevel {
 
 // A few levels: from the one with the least busy links to the one with the fewest steps, with two between them; first,
 // if it makes links less busy, one for AllReduce whose two halves leave the links to each other. Without search: rings,
-// one hop, doubling, shortest paths, packed and shallow trees. Takes a tenth of a second for the largest hosts. Throws
+// one hop, doubling, shortest paths, packed and shallow trees. Takes a tenth of a second for the largest hosts. `parts`
+// of the host's data come and go at each device, in proportion to the NICs (portfolio/shallow_trees.h). Throws
 // invalid_argument when some device cannot reach another.
-std::vector<HostLevel> host_levels(const topology::Topology& links);
+std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts = {});
 
 // Likewise for Broadcast from one device of a host, or Reduce to it.
 std::vector<std::shared_ptr<const schedule::Schedule>> root_levels(const topology::Topology& links,

@@ -30,12 +30,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Forest {
  public:
-  Forest(const topology::Topology& links, bool backwards, const schedule::Schedule* beside)
+  Forest(const topology::Topology& links, bool backwards, const schedule::Schedule* beside,
+         std::span<const double> parts)
       : ranks_(links.ranks), shared_(!links.shared.empty()), ways_(links, backwards), uses_(ways_) {
+    for (Rank rank = 0; rank < ranks_; ++rank) weights_.push_back(parts.empty() ? 1 : parts[at(rank)] * ranks_);
     if (beside == nullptr) return;
     const Ways ways(links);
     const double trees = static_cast<double>(beside->chunks) / (ranks_ * kTreesOfOwner);
-    for (const schedule::Send& send : beside->sends) uses_.add(ways.between(send.src, send.dst), 1 / trees);
+    for (const schedule::Send& send : beside->sends)
+      uses_.add(ways.between(send.src, send.dst), weights_[at(send.chunk % ranks_)] / trees);
   }
 
   // False if a device is not reached.
@@ -85,10 +88,13 @@ class Forest {
     std::vector<int> depth;
   };
 
-  // Of the busiest part of the way, with one use more.
-  double busiest_with(const std::vector<int>& way) const {
+  // How often it counts where it uses a link.
+  double weight(const Tree& tree) const { return weights_[at(tree.owner)]; }
+
+  // Of the busiest part of the way, with a use more.
+  double busiest_with(const std::vector<int>& way, double more) const {
     double most = 0;
-    for (const int resource : way) most = std::max(most, uses_.busy(resource, 1));
+    for (const int resource : way) most = std::max(most, uses_.busy(resource, more));
     return most;
   }
   // Level by level: a device receives from a device of the level before, over the way that is least busy so far.
@@ -104,13 +110,13 @@ class Forest {
         for (Rank j = 0; j < ranks_; ++j) {
           const Rank other = (rank + j) % ranks_;
           if (other == rank || tree.depth[at(other)] != level - 1 || ways_.between(other, rank).empty()) continue;
-          if (const double here = busiest_with(ways_.between(other, rank)); from < 0 || here < least) {
+          if (const double here = busiest_with(ways_.between(other, rank), weight(tree)); from < 0 || here < least) {
             from = other;
             least = here;
           }
         }
         if (from < 0) continue;
-        uses_.add(ways_.between(from, rank), 1);
+        uses_.add(ways_.between(from, rank), weight(tree));
         tree.parent[at(rank)] = from;
         tree.depth[at(rank)] = level;
         ++known;
@@ -122,19 +128,22 @@ class Forest {
   // only the busiest counts: several moves may be needed before it is relieved. False if nothing was moved.
   bool relieve(int most_depth, int& moves_left) {
     bool moved = false;
-    for (Tree& tree : trees_)
+    for (Tree& tree : trees_) {
+      const double uses = weight(tree);
+      if (!(uses > 0)) continue;
       for (Rank rank = 0; rank < ranks_ && moves_left > 0; ++rank) {
         if (rank == tree.owner) continue;
         const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
-        uses_.add(now, -1);
-        const double here = uses_.weight_with(now) * (1 - 1e-9);
+        uses_.add(now, -uses);
+        const double here = uses_.weight_with(now, uses) * (1 - 1e-9);
         const Rank better = best_parent(tree, rank, most_depth, here);
-        uses_.add(ways_.between(better >= 0 ? better : tree.parent[at(rank)], rank), 1);
+        uses_.add(ways_.between(better >= 0 ? better : tree.parent[at(rank)], rank), uses);
         if (better < 0) continue;
         hang(tree, rank, better);
         moved = true;
         --moves_left;
       }
+    }
     return moved;
   }
 
@@ -153,7 +162,7 @@ class Forest {
     for (Rank other = 0; other < ranks_; ++other) {
       const std::vector<int>& way = ways_.between(other, rank);
       if (below[at(other)] || way.empty() || tree.depth[at(other)] + 1 + height > most_depth) continue;
-      if (const double here = uses_.weight_with(way); here < limit) {
+      if (const double here = uses_.weight_with(way, weight(tree)); here < limit) {
         best = other;
         limit = here;
       }
@@ -176,7 +185,7 @@ class Forest {
       for (const std::set<int>& links : {first, last}) {
         double per_us = 0;
         for (const int link : links) per_us += 1 / ways_.us_per_byte(link);
-        most = std::max(most, (ranks_ - 1) * kTreesOfOwner / per_us);
+        most = std::max(most, (ranks_ - weights_[at(rank)]) * kTreesOfOwner / per_us);
       }
     }
     return most;
@@ -196,16 +205,18 @@ class Forest {
       Tree& tree = trees_[random % trees_.size()];
       const auto rank = static_cast<Rank>((random >> 16) % at(ranks_));
       const std::vector<Rank>& choices = neighbours[at(rank)];
-      if (rank == tree.owner || choices.empty()) continue;
+      const double uses = weight(tree);
+      if (rank == tree.owner || choices.empty() || !(uses > 0)) continue;
       const Rank parent = choices[(random >> 24) % choices.size()];
       if (parent == tree.parent[at(rank)] || !may_hang(tree, rank, parent, most_depth)) continue;
       const std::vector<int>& now = ways_.between(tree.parent[at(rank)], rank);
       const std::vector<int>& then = ways_.between(parent, rank);
       const double cooled = 1 - static_cast<double>(i) / static_cast<double>(proposals);
       const double chance = static_cast<double>(random >> 32) * 0x1p-32;
-      uses_.add(now, -1);
-      const bool taken = uses_.weight_with(then) - uses_.weight_with(now) <= kHeat * cooled * cooled * chance;
-      uses_.add(taken ? then : now, 1);
+      uses_.add(now, -uses);
+      const double worse = uses_.weight_with(then, uses) - uses_.weight_with(now, uses);
+      const bool taken = worse <= kHeat * cooled * cooled * chance;
+      uses_.add(taken ? then : now, uses);
       if (taken) hang(tree, rank, parent);
     }
   }
@@ -239,16 +250,17 @@ class Forest {
   int ranks_;
   bool shared_;  // links share their rate: there composites with entries (entries.h) do better from the first trees
   Ways ways_;
-  Uses uses_;  // by trees
+  Uses uses_;                    // by trees
+  std::vector<double> weights_;  // of each owner's trees, 1 on average
   std::vector<Tree> trees_;
 };
 
 }  // namespace
 
 std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links, Collective collective, int more_steps,
-                                                const schedule::Schedule* beside) {
+                                                const schedule::Schedule* beside, std::span<const double> parts) {
   const bool sums = collective == Collective::reducescatter;
-  Forest forest(links, sums, beside);
+  Forest forest(links, sums, beside, parts);
   if (!forest.grow()) return std::nullopt;
   forest.balance(forest.deepest() + more_steps);
   const int deepest = forest.deepest();
@@ -280,21 +292,43 @@ std::optional<schedule::Schedule> backwards(const schedule::Schedule& allgather)
   return result;
 }
 
-double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out) {
-  const Ways ways(out.topology);
-  std::vector<double> bytes(at(ways.count()), 0);
-  for (const schedule::Schedule* one : {&in, &out}) {
-    // Of all data: an AllGather's fractions are of one rank's.
-    const double all = one->collective == Collective::allgather ? one->ranks : 1;
-    const std::vector<double> fractions = schedule::chunk_fractions(*one);
-    for (const schedule::Send& send : one->sends)
-      for (const int resource : ways.between(send.src, send.dst))
-        bytes[at(resource)] += fractions[at(send.chunk)] / all;
+namespace {
+
+// Adds what a byte of all data is busy with.
+void add_bytes(std::vector<double>& bytes, const Ways& ways, const schedule::Schedule& one,
+               std::span<const double> parts) {
+  // An AllGather's fractions are of one rank's data.
+  const double of_owner = one.collective == Collective::allgather ? 1 : one.ranks;
+  const std::vector<double> fractions = schedule::chunk_fractions(one);
+  for (const schedule::Send& send : one.sends) {
+    const double part = parts.empty() ? 1.0 / one.ranks : parts[at(send.chunk % one.ranks)];
+    for (const int resource : ways.between(send.src, send.dst))
+      bytes[at(resource)] += fractions[at(send.chunk)] * of_owner * part;
   }
+}
+
+double busiest(const std::vector<double>& bytes, const Ways& ways) {
   double most = 0;
   for (int resource = 0; resource < ways.count(); ++resource)
     most = std::max(most, bytes[at(resource)] * ways.us_per_byte(resource));
   return most;
+}
+
+}  // namespace
+
+double busiest_of(const schedule::Schedule& one, std::span<const double> parts) {
+  const Ways ways(one.topology);
+  std::vector<double> bytes(at(ways.count()), 0);
+  add_bytes(bytes, ways, one, parts);
+  return busiest(bytes, ways);
+}
+
+double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out, std::span<const double> parts) {
+  const Ways ways(out.topology);
+  std::vector<double> bytes(at(ways.count()), 0);
+  add_bytes(bytes, ways, in, parts);
+  add_bytes(bytes, ways, out, parts);
+  return busiest(bytes, ways);
 }
 
 }  // namespace sccl::portfolio

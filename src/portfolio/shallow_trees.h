@@ -3,10 +3,14 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "schedule/schedule.h"
 
 namespace sccl::portfolio {
+
+// Here `parts` are those of all data that the devices own, as a host's data comes and goes at the devices that have a
+// NIC; their sum is 1. Empty: each device owns as much.
 
 // AllGather or ReduceScatter by several trees for each owner, none deeper than the deepest shortest path plus
 // `more_steps`. Subtrees move from parent to parent as long as that relieves the busiest link, then by chance (the same
@@ -14,12 +18,14 @@ namespace sccl::portfolio {
 // schedule without weights whose data passes the links at the same time, as an AllReduce's AllGather does beside its
 // ReduceScatter. Nothing if some device does not reach another one.
 std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links, Collective collective, int more_steps,
-                                                const schedule::Schedule* beside = nullptr);
+                                                const schedule::Schedule* beside = nullptr,
+                                                std::span<const double> parts = {});
 
 // The ReduceScatter by the same trees, read backwards. Nothing if the links that lead back are missing or slower.
 std::optional<schedule::Schedule> backwards(const schedule::Schedule& allgather);
 
-// Of the busiest link or set of links, when all data passes both schedules.
-double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out);
+// Microseconds per byte of all data, of the busiest link or set of links, when all data passes the schedule, or both.
+double busiest_of(const schedule::Schedule& one, std::span<const double> parts);
+double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out, std::span<const double> parts = {});
 
 }  // namespace sccl::portfolio

@@ -45,9 +45,9 @@ void Uses::set_unit() {
     if (busy(resource) >= unit_) weight_at_busiest_ = std::max(weight_at_busiest_, weight(resource));
 }
 
-double Uses::weight_with(const std::vector<int>& way) const {
+double Uses::weight_with(const std::vector<int>& way, double more) const {
   double sum = 0;
-  for (const int resource : way) sum += weight(resource);
+  for (const int resource : way) sum += weight(resource, more);
   return sum;
 }
 

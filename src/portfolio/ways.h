@@ -24,7 +24,7 @@ class Ways {
   std::vector<std::vector<int>> ways_;  // by (from, to); empty: none
 };
 
-// How often each link and set is used, and how much one use more weighs: the sum of high powers of how busy they are
+// How often each link and set is used, and how much a use more weighs: the sum of high powers of how busy they are
 // grows by so much. Its least is near the least that the busiest can have, and single moves come near to it.
 class Uses {
  public:
@@ -39,8 +39,8 @@ class Uses {
   double busiest() const;
   // From now on weights are relative to the busiest.
   void set_unit();
-  double weight_with(const std::vector<int>& way) const;
-  double weight(int resource) const { return power(busy(resource, 1)) - power(busy(resource)); }
+  double weight_with(const std::vector<int>& way, double more = 1) const;
+  double weight(int resource, double more = 1) const { return power(busy(resource, more)) - power(busy(resource)); }
   // Of the busiest one; of those that are as busy, the slowest.
   double weight_at_busiest() const { return weight_at_busiest_; }
 

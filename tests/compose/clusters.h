@@ -92,6 +92,32 @@ inline topology::Topology one_nic() {
   return machine;
 }
 
+// Hosts of equal devices on one switch; of each only the given devices have a NIC.
+inline topology::Topology with_nics(const topology::Topology& box, const std::vector<std::vector<Rank>>& devices,
+                                    double rate) {
+  topology::Topology machine;
+  machine.name = box.name + " with some NICs";
+  const auto hosts = static_cast<int>(devices.size());
+  machine.ranks = hosts * box.ranks;
+  machine.switches = hosts * box.switches + 1;
+  const int fabric = machine.ranks + hosts * box.switches;
+  for (int host = 0; host < hosts; ++host) {
+    const auto node = [&](topology::Node one) {
+      return one < box.ranks ? host * box.ranks + one : machine.ranks + host * box.switches + one - box.ranks;
+    };
+    for (topology::Link link : box.links) {
+      link.src = node(link.src);
+      link.dst = node(link.dst);
+      machine.links.push_back(link);
+    }
+    for (const Rank device : devices[static_cast<std::size_t>(host)]) {
+      machine.links.push_back({node(device), fabric, 1, rate, 1, topology::LinkClass::net});
+      machine.links.push_back({fabric, node(device), 1, rate, 1, topology::LinkClass::net});
+    }
+  }
+  return machine;
+}
+
 inline std::vector<topology::Topology> clusters() {
   return {topology::preset("2*nvpairs4"),
           topology::preset("3*nvpairs4"),
@@ -107,6 +133,7 @@ inline std::vector<topology::Topology> clusters() {
           one_nic(),
           in_a_row(4, 2, {20, 5, 10}),
           in_a_row(5, 2, {4, 4, 4, 4, 4}),
+          with_nics(part("dgx1v", {0, 1, 2, 3}), {{0, 2}, {1}, {1, 3}}, 20),
           topology::preset("7*host:2")};
 }
 

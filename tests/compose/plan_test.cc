@@ -215,6 +215,27 @@ TEST_CASE("hosts that are joined unevenly are planned near the bound, with trees
   CHECK(packed > 8);
 }
 
+TEST_CASE("hosts with NICs at some of their devices are planned near the bound") {
+  const std::size_t bytes = 64 << 20;
+  for (const auto& [name, devices] : {std::pair<const char*, std::vector<Rank>>{"dgx1v", {0, 2, 4, 6}},
+                                      {"dgx1v", {0, 4}},
+                                      {"dgx1p", {0, 4}},
+                                      {"mi250x", {0, 2, 4, 6}},
+                                      {"pcie4", {0, 1}}}) {
+    const topology::Topology machine = with_nics(topology::preset(name), {4, devices}, 25);
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::broadcast}) {
+      const bool of_ranks = collective != Collective::broadcast;
+      const std::size_t count = of_ranks ? bytes / static_cast<std::size_t>(machine.ranks) : bytes;
+      const auto in = static_cast<double>(collective == Collective::allgather ? count : bytes);
+      const auto candidates = portfolio::candidates(machine, collective, 0);
+      const auto best = portfolio::predict(candidates, count, 1, {}).front();
+      INFO(candidates[best.candidate].name << " for " << info(collective).name << " on " << name);
+      CHECK(best.time_us < 1.12 * bound_us(machine, collective, in));
+      CHECK(best.time_us > 0.999 * bound_us(machine, collective, in));
+    }
+  }
+}
+
 TEST_CASE("the slowest way of a host to the network counts, also if its ports share it and others have better ones") {
   const topology::Topology machine = racks(6, 1, 8, {200, 50, 200, 25, 200, 100});
   portfolio::CompositePlanner planner(machine);

@@ -79,6 +79,23 @@ TEST_CASE("trees beside others take the links that those leave free") {
   CHECK(portfolio::busiest_of_both(*beside, *out) < 0.99 * portfolio::busiest_of_both(*alone, *out));
 }
 
+TEST_CASE("trees take the data of the devices that own it, and leave the links of the others free") {
+  for (const char* name : {"dgx1v", "mi250x", "pcie8"}) {
+    const topology::Topology box = topology::preset(name);
+    std::vector<double> parts(static_cast<std::size_t>(box.ranks), 0);
+    parts[0] = 0.75;
+    parts[4] = 0.25;
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+      const auto alike = portfolio::shallow_trees(box, collective, 2);
+      const auto owned = portfolio::shallow_trees(box, collective, 2, nullptr, parts);
+      REQUIRE(owned);
+      INFO(info(collective).name << " on " << name);
+      CHECK_NOTHROW(schedule::verify(*owned));
+      CHECK(portfolio::busiest_of(*owned, parts) < 0.85 * portfolio::busiest_of(*alike, parts));
+    }
+  }
+}
+
 TEST_CASE("devices that nothing joins have no trees") {
   topology::Topology box = topology::preset("dgx1v");
   std::erase_if(box.links, [](const topology::Link& link) { return link.src == 3 || link.dst == 3; });
