@@ -11,6 +11,7 @@
 #include "portfolio/entries.h"
 #include "portfolio/portfolio.h"
 #include "portfolio/root_forest.h"
+#include "portfolio/shares.h"
 #include "treegen/schedules/to_schedule.h"
 
 namespace sccl::portfolio {
@@ -23,10 +24,9 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kShortRing = 4;     // hosts
-constexpr int kMostTurns = 16;    // of a host's ports, and of root hosts of unequal NICs
 constexpr double kSlow = 0.98;    // a network brings a host less than this part of what its NICs do
-constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // likewise
-constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
+constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // whose levels take tens of milliseconds each to find
+constexpr std::size_t kMostKindsWithEntries = 4;  // likewise
 
 constexpr Framing kFrames[] = {{1}, {8}};
 // Deep trees: only a simulation tells which distance is better.
@@ -38,6 +38,12 @@ constexpr Framing kOrderedFramesOfEntries[] = {{1}, {4, 1, false, Steps::by_time
 // For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
 // of connections: only clusters that are simulated have more than one of these.
 constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
+// Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
+// the other. Copies begin when the first frame has been summed, and sums end before the last frame is copied, so short
+// frames pay, most of all over racks and lines. The most promising first: simulations of the others end at its time.
+constexpr Framing kShortFrames[] = {{64}, {64, 2}, {32}, {32, 2}, {16, 1, false, Steps::by_time}, {8}, {1}};
+constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}, {16, 4, false, Steps::by_time},
+                                                 {16, 2}, {8},     {1}};
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
@@ -47,24 +53,9 @@ constexpr Framing kManyForestFrames[] = {{1}, {8, 2}, {16, 2}};
 constexpr double kSlackRate = 0.8;  // of a NIC
 constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
-// Whole numbers in proportion to `shares`, with a sum of at most kMostTurns if possible.
-std::vector<int> in_proportion(const std::vector<double>& shares) {
-  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
-  double least = all;
-  for (const double share : shares)
-    if (share > 0) least = std::min(least, share);
-  const double unit = std::max(least, all / kMostTurns);
-  std::vector<treegen::Amount> turns;
-  for (const double share : shares) turns.push_back(static_cast<treegen::Amount>(std::lround(share / unit)));
-  if (std::all_of(turns.begin(), turns.end(), [](auto turn) { return turn == 0; })) turns.front() = 1;
-  return treegen::take_turns(turns);
-}
-
-// Of the data that comes and goes at each device.
-std::vector<double> parts_of_ports(const compose::Host& host) {
-  std::vector<double> result(host.ranks.size(), 0);
-  for (const int port : host.ports) result[at(port)] += 1.0 / static_cast<double>(host.ports.size());
-  return result;
+// One rank has, or gets, all data that every host passes.
+bool passes_whole(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
 }
 
 // At how many devices a chunk enters a host, on average.
@@ -232,11 +223,16 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   return true;
 }
 
-std::span<const Framing> CompositePlanner::frames_for(std::size_t level, bool both_ways_over_racks) const {
-  if ((is_for_both_ways(level) || both_ways_over_racks) && simulated()) return kFramesBothWays;
-  if (is_for_both_ways(level)) return kFramesOfEntries;
-  if (has_own_data(level)) return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
-  return simulated() ? std::span<const Framing>(kMoreFrames) : kFrames;
+std::span<const Framing> CompositePlanner::frames_for(const Variant& variant) const {
+  if (passes_whole(variant.collective)) return kRootFrames;
+  if (is_for_both_ways(variant.level))
+    return simulated() ? std::span<const Framing>(kFramesBothWays) : kFramesOfEntries;
+  if (has_own_data(variant.level))
+    return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
+  if (!simulated()) return kFrames;
+  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return kMoreFrames;
+  const bool over_slow_links = variant.racks || variant.outer != nullptr;
+  return over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames;
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -298,29 +294,6 @@ void CompositePlanner::plan_racks() {
   }
 }
 
-namespace {
-
-// The parts of the data of which each member is the root, if partial sums go to the root and results come from there
-// directly. A member that is the root of a share w sends (1 - w) of the data and receives w from each other member; the
-// same again for results. All members finish at the same time T where w = (T rate - 1) / (members - 2).
-std::vector<double> root_shares(const std::vector<double>& rates) {
-  const auto others = static_cast<double>(rates.size() - 2);
-  const auto share = [&](double time, double rate) { return std::max(0.0, (time * rate - 1) / others); };
-  double low = 0;
-  double high = 2.0 * static_cast<double>(rates.size()) / *std::min_element(rates.begin(), rates.end());
-  for (int halving = 0; halving < 60; ++halving) {
-    const double time = (low + high) / 2;
-    double sum = 0;
-    for (const double rate : rates) sum += share(time, rate);
-    (sum < 1 ? low : high) = time;
-  }
-  std::vector<double> shares;
-  for (const double rate : rates) shares.push_back(share(high, rate));
-  return shares;
-}
-
-}  // namespace
-
 // Of racks with different links the hosts of the better joined ones are roots, which pass more; of hosts with different
 // NICs likewise.
 std::vector<int> CompositePlanner::root_hosts(Shape shape, bool racks) const {
@@ -346,11 +319,6 @@ constexpr Shape kShapes[] = {Shape::ring,      Shape::doubling,   Shape::quadrup
 // With these no member sends more than it receives, whichever rank is the root of all data.
 bool several_trees(Shape shape) {
   return shape == Shape::two_trees || shape == Shape::four_trees || shape == Shape::eight_trees;
-}
-
-// One rank has, or gets, all data that every host passes.
-bool passes_whole(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce;
 }
 
 // Nothing returns to the root's host.
@@ -512,11 +480,10 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (several_trees(shape) && !one_root) continue;
         if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
         if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
-        const bool both_ways_over_racks = racks && collective == Collective::allreduce;
-        for (const Framing& frames :
-             one_root ? std::span<const Framing>(kRootFrames) : frames_for(level, both_ways_over_racks)) {
-          Variant variant{
-              .collective = collective, .root = root, .level = level, .shape = shape, .racks = racks, .frames = frames};
+        const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};
+        for (const Framing& frames : frames_for(of_shape)) {
+          Variant variant = of_shape;
+          variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
           if (at_root.empty()) continue;
@@ -567,9 +534,10 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
   const bool one_root = passes_whole(collective);
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
-    for (const Framing& frames :
-         one_root ? std::span<const Framing>(kRootFrames) : frames_for(level, collective == Collective::allreduce)) {
-      Variant variant{.collective = collective, .root = root, .level = level, .frames = frames, .outer = outer};
+    const Variant packed{.collective = collective, .root = root, .level = level, .outer = outer};
+    for (const Framing& frames : frames_for(packed)) {
+      Variant variant = packed;
+      variant.frames = frames;
       if (frames.frames == 1 || !one_root) add(result, variant);
       if (at_root.empty()) continue;
       variant.at_root = at_root[std::min(level, at_root.size() - 1)];

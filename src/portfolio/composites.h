@@ -60,7 +60,7 @@ class CompositePlanner {
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
-  std::span<const Framing> frames_for(std::size_t level, bool both_ways_over_racks) const;
+  std::span<const Framing> frames_for(const Variant& variant) const;
   bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;

@@ -236,6 +236,18 @@ TEST_CASE("hosts with NICs at some of their devices are planned near the bound")
   }
 }
 
+TEST_CASE("sums and copies between hosts in lines and rings hardly wait for one another") {
+  const double bytes = 64 << 20;
+  for (const topology::Topology& machine :
+       {in_a_row(4, 4, {10, 10, 10}), in_a_row(3, 8, {80, 40}), in_a_row(4, 8, {40, 40, 40, 40}),
+        in_a_row(6, 4, {10, 10, 10, 10, 10, 10})}) {
+    const auto candidates = portfolio::candidates(machine, Collective::allreduce, 0);
+    const auto best = portfolio::predict(candidates, static_cast<std::size_t>(bytes), 1, {}).front();
+    INFO(candidates[best.candidate].name << " on " << machine.name << " of " << machine.ranks);
+    CHECK(best.time_us < 1.07 * bound_us(machine, Collective::allreduce, bytes));
+  }
+}
+
 TEST_CASE("the slowest way of a host to the network counts, also if its ports share it and others have better ones") {
   const topology::Topology machine = racks(6, 1, 8, {200, 50, 200, 25, 200, 100});
   portfolio::CompositePlanner planner(machine);

@@ -1,0 +1,21 @@
+// How much of the data each member takes: ports of a host and hosts of a cluster, in proportion to what joins them.
+#pragma once
+
+#include <vector>
+
+#include "compose/composite.h"
+
+namespace sccl::portfolio {
+
+// Indices, each as often as its share says, with at most 16 in all if possible: turns that chunks take.
+std::vector<int> in_proportion(const std::vector<double>& shares);
+
+// Of the data that comes and goes at each device of a host.
+std::vector<double> parts_of_ports(const compose::Host& host);
+
+// The parts of the data of which each member is the root, if partial sums go to the root and results come from there
+// directly. A member that is the root of a share w sends (1 - w) of the data and receives w from each other member; the
+// same again for results. All members finish at the same time T where w = (T rate - 1) / (members - 2).
+std::vector<double> root_shares(const std::vector<double>& rates);
+
+}  // namespace sccl::portfolio
