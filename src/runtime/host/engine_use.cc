@@ -31,7 +31,7 @@ void EngineUse::visit_messages(Visit&& visit) const {
 }
 
 void EngineUse::begin(const Work& work) {
-  leaves_host_ = lanes_wait_ = false;
+  leaves_host_ = lanes_wait_ = has_looked_ = false;
   if (net_ == nullptr) return;
   work_ = work;
   visit_messages([&](Rank peer, Direction) { leaves_host_ |= use(peer); });
@@ -81,8 +81,9 @@ void EngineUse::enter() {
 Progress EngineUse::step(LaneProgress& lanes) {
   // A rank that waits looks for messages many times, and has something to do for the first of them.
   const bool waits = lanes_wait_ && net_->rests() && !lanes.may_go_on();
+  if (std::exchange(has_looked_, false) && waits) return Progress::idle;
   const Progress progress = waits ? Progress::idle : lanes.step();
-  lanes_wait_ = progress == Progress::idle;
+  if (!waits) lanes_wait_ = progress == Progress::idle || (progress == Progress::moved && !lanes.may_go_on());
   const auto tails = lanes_wait_ ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due;
   const bool left = !waits && net_->send(tails);
   has_shown_ = lanes.has_shown();
@@ -90,7 +91,9 @@ Progress EngineUse::step(LaneProgress& lanes) {
   if (progress == Progress::done) end_landings();
   if (progress == Progress::done) return has_shown_ ? wait_for_shown(left) : progress;
   const bool came = net_->receive();
-  return progress == Progress::idle && (came || left) ? Progress::moved : progress;
+  if (progress == Progress::idle && !came && !left) return Progress::idle;
+  has_looked_ = !came;
+  return Progress::moved;
 }
 
 Progress EngineUse::wait_for_shown(bool left) {

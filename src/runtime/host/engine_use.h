@@ -63,7 +63,7 @@ class EngineUse {
   void begin(const Work& work);
   // The same for a call that has the program of the last one.
   void begin_again() {
-    lanes_wait_ = false;
+    lanes_wait_ = has_looked_ = false;
     if (!leaves_host_) return;
     enter();
     if (work_.shape->shown.lands) [[unlikely]]
@@ -117,7 +117,8 @@ class EngineUse {
   Work work_;                                // that has begun
   bool is_held_ = false;                     // between enter and leave of net_
   bool leaves_host_ = false;                 // the last call's program has messages for other hosts
-  bool lanes_wait_ = false;                  // they did at their last step
+  bool lanes_wait_ = false;                  // for a message, since their last step
+  bool has_looked_ = false;                  // the last step moved something, and found no message after that
   std::vector<kernels::Landing*> landings_;  // of the call in progress
   std::vector<Rank> unsent_;
   MissingMessages missing_;

@@ -88,8 +88,10 @@ bool Link::owes(Tails tails) const {
 
 bool Link::send(Tails tails) {
   if (!frames_out_ || !frames_out_->connected()) return false;
-  rests_ = !owes(tails) && frames_out_->rests() && out_.rests();
+  const auto has_nothing_to_send = [&] { return !owes(tails) && frames_out_->rests() && out_.rests(); };
+  rests_ = has_nothing_to_send();
   const bool any = !rests_ && send_frames(tails);
+  if (any) rests_ = has_nothing_to_send();
   check_sender();
   return any;
 }

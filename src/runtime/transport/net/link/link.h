@@ -64,7 +64,7 @@ class Link {
   // True if something was sent, or a slot became free. Throws if the connection is lost, also when nothing is to be
   // sent: what the engine has taken may not have arrived, and the peer would wait for it.
   bool send(Tails tails);
-  // The last send() found nothing to send, and nothing under way.
+  // The last send() left nothing to send, and nothing under way.
   bool rests() const { return rests_; }
 
   // True if the engine has sent everything that this end published.
