@@ -49,7 +49,10 @@ schedule::Schedule star(int ranks) {
   return schedule::make_schedule("star", Collective::broadcast, 0, topology::host(ranks), 1, sends);
 }
 
+using Carrier = kernels::ShortCall::Carrier;
+
 struct TestRank {
+  Carrier carrier = Carrier::lines;
   kernels::FlatProgram program;
   std::vector<kernels::HostConnection> connections;
   std::vector<device::LaneState> lanes;
@@ -74,7 +77,7 @@ struct TestRank {
     call.output = reinterpret_cast<u8*>(output.data());
     call.type = DataType::uint32;
     call.kernel = ReduceKernel::sum;
-    call.protocol = device::Protocol::ll;
+    call.protocol = carrier == Carrier::lines ? device::Protocol::ll : device::Protocol::simple;
     call.divisor = 1;
     call.element_bytes = 4;
     call.slice_elements = kSlotBytes / 4;
@@ -82,7 +85,7 @@ struct TestRank {
     call.signature = static_cast<u32>(++calls * 77);
     lanes.assign(program.lane_count(), {0, 0, 0, -1});
     target.reserve(program.most_operands(), program.most_destinations(), 0);
-    if (!interprets) REQUIRE(short_call.prepare(program.view(), call, connections));
+    if (!interprets) REQUIRE(short_call.prepare(program.view(), call, connections, carrier));
   }
 
   // True when it is through.
@@ -108,24 +111,31 @@ struct TestRank {
 class World {
  public:
   // Bit r of `interpreting`: rank r interprets.
-  World(const schedule::Schedule& schedule, u32 interpreting, u64 position)
+  World(const schedule::Schedule& schedule, u32 interpreting, u64 position, Carrier carrier = Carrier::lines)
       : schedule_(schedule), ranks_(static_cast<std::size_t>(schedule.ranks)) {
     const schedule::Program program = schedule::prepare(schedule, device::kSlotCount);
     for (int pair = 0; pair < schedule.ranks * schedule.ranks; ++pair) {
       rings_.push_back(std::make_unique<device::Ring>());
-      rings_.back()->ll_tail.value = position;
+      rings_.back()->ll_tail.value = rings_.back()->tail.value = position;
+      payloads_.emplace_back(device::kSlotCount * kSlotBytes);
     }
     bells_.resize(ranks_.size());
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       TestRank& mine = ranks_[rank];
       mine.interprets = (interpreting >> rank & 1) != 0;
+      mine.carrier = carrier;
       mine.program.assign(program.ranks[rank]);
       for (const schedule::Connection& end : program.ranks[rank].connections) {
         const auto peer = static_cast<std::size_t>(end.peer);
         const bool sends = end.direction == schedule::Direction::outgoing;
         kernels::HostConnection connection{};
-        connection.ring = rings_[sends ? peer * ranks_.size() + rank : rank * ranks_.size() + peer].get();
+        const std::size_t at = sends ? peer * ranks_.size() + rank : rank * ranks_.size() + peer;
+        connection.ring = rings_[at].get();
         with_messages(connection);
+        connection.payload = payloads_[at].data();
+        connection.slot_bytes = kSlotBytes;
+        connection.depth = device::kSlotCount;
+        connection.position = connection.seen_tail = position;
         connection.peer_bell = &bells_[peer];
         connection.peer = end.peer;
         connection.ll_position = connection.ll_seen_tail = position;
@@ -165,6 +175,7 @@ class World {
 
   const schedule::Schedule schedule_;
   std::vector<std::unique_ptr<device::Ring>> rings_;  // by receiver, then sender
+  std::vector<std::vector<u8>> payloads_;             // likewise
   std::deque<host::Doorbell> bells_;
   std::vector<TestRank> ranks_;
 };
@@ -187,6 +198,73 @@ TEST_CASE("ranks that interpret and ranks whose program was made ready understan
                            << position);
         World(schedule, interpreting, position).run(sizes(400, random), random);
       }
+}
+
+TEST_CASE("messages in slots are understood alike by ranks that interpret and by short calls") {
+  std::mt19937 random(6);
+  for (const auto& schedule : {all_pairs(2), all_pairs(3), star(2), star(3)})
+    for (u32 interpreting = 0; interpreting < 1u << schedule.ranks; ++interpreting)
+      for (const u64 position : {u64{0}, u64{12345}}) {
+        INFO(schedule.name << " of " << schedule.ranks << ", interpreting " << interpreting << ", from message "
+                           << position);
+        World(schedule, interpreting, position, Carrier::slots).run(sizes(400, random), random);
+      }
+}
+
+// As of a group of Send and Recv whose messages alone are as before. A header may say of an earlier message that its
+// payload was elsewhere.
+TEST_CASE("a short call goes on with buffers that lie elsewhere") {
+  kernels::FlatProgram sends;
+  kernels::FlatProgram receives;
+  const schedule::Program program = schedule::prepare(star(2), device::kSlotCount);
+  sends.assign(program.ranks[0]);
+  receives.assign(program.ranks[1]);
+  device::Ring ring{};
+  ring.headers[1].lent = 77;
+  std::vector<u8> payload(device::kSlotCount * kSlotBytes);
+  host::Doorbell bell;
+  kernels::HostConnection end{};
+  end.ring = &ring;
+  end.payload = payload.data();
+  end.slot_bytes = kSlotBytes;
+  end.depth = device::kSlotCount;
+  end.peer_bell = &bell;
+  std::vector<kernels::HostConnection> out{end};
+  std::vector<kernels::HostConnection> in{end};
+  u32 from[2] = {11, 22};
+  u32 to[2] = {0, 0};
+  device::Chunk sent{};
+  device::Chunk received{};
+  sent.elements = received.elements = sizeof(u32);
+  device::Call call{};
+  call.element_bytes = 1;
+  call.slice_elements = kSlotBytes;
+  call.slice_count = 1;
+  call.divisor = 1;
+  call.protocol = device::Protocol::simple;
+  HostTarget target;
+  kernels::ShortCall of_sender;
+  kernels::ShortCall of_receiver;
+  for (int i = 0; i < 2; ++i) {
+    sent.input_offset = sent.output_offset = reinterpret_cast<u64>(&from[i]);
+    received.output_offset = reinterpret_cast<u64>(&to[i]);
+    const auto run = [&](kernels::ShortCall& one, const kernels::FlatProgram& of, const device::Chunk& chunk,
+                         std::vector<kernels::HostConnection>& connections) {
+      call.chunks = &chunk;
+      if (i == 0)
+        REQUIRE(one.prepare(of.view(), call, connections, Carrier::slots));
+      else
+        one.take_places(call);
+      std::vector<device::LaneState> lanes(of.lane_count(), {0, 0, 0, -1});
+      target.reserve(of.most_operands(), of.most_destinations(), 0);
+      REQUIRE(one.run(lanes, call, target).unfinished == 0);
+    };
+    run(of_sender, sends, sent, out);
+    CHECK(ring.headers[i].lent == 0);
+    run(of_receiver, receives, received, in);
+    CHECK(to[i] == from[i]);
+  }
+  CHECK(to[0] == from[0]);
 }
 
 TEST_CASE("a sender is stopped by a full ring and goes on where it was read") {
@@ -259,4 +337,18 @@ TEST_CASE("what the interpreter alone can run is left to it") {
   refuses([](device::Call& other) { other.slice_count = 2; });
   refuses([](device::Call& other) { other.scaled = true; });
   refuses([](device::Call& other) { other.divisor = 2; });
+
+  const auto takes_from_slots = [&](u64 elements, auto&& change) {
+    const device::Chunk sized{0, 0, elements, 0, 0};
+    device::Call other = call;
+    other.chunks = &sized;
+    other.protocol = device::Protocol::simple;
+    change(other);
+    return short_call.prepare(program.view(), other, connections, Carrier::slots);
+  };
+  const u64 longest = (HostTarget::kLeastShownBytes - 1) / call.element_bytes;
+  CHECK(takes_from_slots(longest, [](device::Call&) {}));
+  CHECK_FALSE(takes_from_slots(longest + 1, [](device::Call&) {}));
+  CHECK_FALSE(takes_from_slots(4, [](device::Call& other) { other.lends_slots = true; }));
+  CHECK_FALSE(takes_from_slots(4, [](device::Call& other) { other.protocol = device::Protocol::ll; }));
 }

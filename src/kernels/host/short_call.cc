@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/host/messages/landing.h"
+
 namespace sccl::kernels {
 namespace {
 
@@ -13,12 +15,8 @@ using device::Op;
 using device::Outcome;
 using device::Via;
 
-device::u64 offset_bytes(const Access& access, const device::Call& call) {
-  if (access.via != Via::local) return 0;
-  if (access.buffer == Buffer::scratch) return access.index * call.scratch_slot_bytes;
-  const device::Chunk& chunk = call.chunks[access.index];
-  return (access.buffer == Buffer::input ? chunk.input_offset : chunk.output_offset) * call.element_bytes;
-}
+using InLines = InlineMessages<HostTarget>;
+using InSlots = device::Slots<HostTarget>;
 
 // False as soon as `holds` returns false for an operation.
 template <typename Function>
@@ -31,15 +29,32 @@ bool for_each_op(const device::Program& program, Function&& holds) {
 
 }  // namespace
 
-bool ShortCall::fits(const device::Program& program, const device::Call& call) {
-  if (call.protocol != device::Protocol::ll || call.slice_count != 1 || call.scaled || call.divisor > 1) return false;
+// Longer payloads in slots may stay in buffers, or come into results (Landing).
+bool ShortCall::fits(const device::Program& program, const device::Call& call, Carrier carrier) {
+  static_assert(HostTarget::kLeastShownBytes <= Landing::kLeastBytes);
+  const bool in_slots = carrier == Carrier::slots;
+  if (call.protocol != (in_slots ? device::Protocol::simple : device::Protocol::ll) || call.lends_slots) return false;
+  if (call.slice_count != 1 || call.scaled || call.divisor > 1) return false;
   return for_each_op(program, [&](const Op& op) {
     const auto reaches_peers = [](const Access& access) { return access.via == Via::remote; };
     const std::span operands(program.operands + op.operand_begin, op.operand_count);
     const std::span destinations(program.destinations + op.destination_begin, op.destination_count);
+    if (in_slots && call.chunks[op.chunk].elements * call.element_bytes >= HostTarget::kLeastShownBytes) return false;
     return op.kind == device::OpKind::move && std::none_of(operands.begin(), operands.end(), reaches_peers) &&
            std::none_of(destinations.begin(), destinations.end(), reaches_peers);
   });
+}
+
+device::u64 ShortCall::offset_bytes(Buffer buffer, u32 index, const device::Call& call) {
+  if (buffer == Buffer::scratch) return index * call.scratch_slot_bytes;
+  const device::Chunk& chunk = call.chunks[index];
+  return (buffer == Buffer::input ? chunk.input_offset : chunk.output_offset) * call.element_bytes;
+}
+
+void ShortCall::take_places(const device::Call& call) {
+  if (!ready_) return;
+  for (Place& place : places_)
+    if (place.connection == nullptr) place.offset_bytes = offset_bytes(place.buffer, place.index, call);
 }
 
 // Spans point into the vectors, so the vectors reserve all room first.
@@ -62,9 +77,10 @@ void ShortCall::make_room(const device::Program& program) {
   lanes_.clear();
 }
 
-bool ShortCall::prepare(const device::Program& program, const device::Call& call,
-                        std::span<HostConnection> connections) {
-  ready_ = fits(program, call);
+bool ShortCall::prepare(const device::Program& program, const device::Call& call, std::span<HostConnection> connections,
+                        Carrier carrier) {
+  carrier_ = carrier;
+  ready_ = fits(program, call, carrier);
   if (!ready_) return false;
   make_room(program);
   for (u32 lane = 0; lane < program.lane_count; ++lane) {
@@ -81,9 +97,9 @@ ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op,
   const auto append = [&](const Access* accesses, u32 count) -> std::span<const Place> {
     const std::size_t begin = places_.size();
     for (const Access& access : std::span(accesses, count)) {
-      HostConnection* const connection =
-          access.via == Via::slot ? &connections[static_cast<std::size_t>(access.connection)] : nullptr;
-      places_.push_back({connection, access.buffer, offset_bytes(access, call)});
+      const bool is_local = access.via == Via::local;
+      places_.push_back({is_local ? nullptr : &connections[static_cast<std::size_t>(access.connection)], access.buffer,
+                         is_local ? offset_bytes(access.buffer, access.index, call) : 0, access.index});
     }
     return {places_.data() + begin, count};
   };
@@ -106,6 +122,7 @@ ShortCall::Move ShortCall::move_of(const device::Program& program, const Op& op,
   return move;
 }
 
+template <class Messages>
 inline Outcome ShortCall::readiness(const Move& move, std::span<const LaneState> states, LaneState& state,
                                     u32 signature, HostTarget& target) {
   for (const Wait& wait : move.waits)
@@ -119,7 +136,8 @@ inline Outcome ShortCall::readiness(const Move& move, std::span<const LaneState>
     const device::u64* const word = Messages::word(connection);
     const device::Sight sight = Messages::sight(connection, HostTarget::load_polled(word), signature);
     if (sight == device::Sight::absent) {
-      target.awaits(word, Messages::kFlagShift, Messages::flag(connection), word);
+      target.awaits(word, Messages::kFlagShift, Messages::flag(connection, signature),
+                    Messages::kLends ? static_cast<const void*>(Messages::payload(connection, move.bytes)) : word);
       state.blocked_on_peer = connection.peer;
       return Outcome::blocked;
     }
@@ -136,14 +154,16 @@ inline Outcome ShortCall::readiness(const Move& move, std::span<const LaneState>
   return Outcome::progressed;
 }
 
-// A copy onto its own source is left out: other lanes read the data there.
+// A copy onto its own source is left out: other lanes read the data there. Addresses are computed as integers: the
+// buffers of Send and Recv are unrelated objects behind one base of zero.
+template <class Messages>
 inline void ShortCall::carry_out(const Move& move, const device::Call& call, HostTarget& target) {
   const auto address = [&](const Place& place) -> u8* {
     if (place.connection != nullptr) return Messages::payload(*place.connection, move.bytes);
     const u8* const base = place.buffer == Buffer::input    ? call.input
                            : place.buffer == Buffer::output ? call.output
                                                             : call.scratch;
-    return const_cast<u8*>(base) + place.offset_bytes;
+    return reinterpret_cast<u8*>(reinterpret_cast<u64>(base) + place.offset_bytes);
   };
   if (move.copies && move.bytes < kShortCopyBytes) {
     const u8* const from = address(move.operands.front());
@@ -162,9 +182,13 @@ inline void ShortCall::carry_out(const Move& move, const device::Call& call, Hos
   target.reduce_copy(call, target.sources(), count, false, target.sinks(), sinks, move.elements, 1);
 }
 
+template <class Messages>
 inline void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& target) {
-  for (const Place& place : move.destinations)
-    if (place.connection != nullptr) Messages::publish(*place.connection, signature, move.bytes);
+  for (const Place& place : move.destinations) {
+    if (place.connection == nullptr) continue;
+    if constexpr (Messages::kLends) Messages::header(*place.connection).lent = 0;  // the payload is in the slot
+    Messages::publish(*place.connection, signature, move.bytes);
+  }
   for (const Place& place : move.operands)
     if (place.connection != nullptr) Messages::consume(*place.connection, move.bytes);
   target.fence();
@@ -175,6 +199,13 @@ inline void ShortCall::tell_peers(const Move& move, u32 signature, HostTarget& t
 }
 
 ShortCall::Turn ShortCall::run(std::span<LaneState> states, const device::Call& call, HostTarget& target) const {
+  return carrier_ == Carrier::lines ? run_lanes<InLines>(states, call, target)
+                                    : run_lanes<InSlots>(states, call, target);
+}
+
+template <class Messages>
+inline ShortCall::Turn ShortCall::run_lanes(std::span<LaneState> states, const device::Call& call,
+                                            HostTarget& target) const {
   Turn turn;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     LaneState& state = states[lane];
@@ -182,15 +213,16 @@ ShortCall::Turn ShortCall::run(std::span<LaneState> states, const device::Call& 
     while (state.op < moves.size()) {
       const Move& move = moves[state.op];
       const u32 signature = call.signature ^ move.tag;
-      if (const Outcome ready = readiness(move, states, state, signature, target); ready != Outcome::progressed) {
+      if (const Outcome ready = readiness<Messages>(move, states, state, signature, target);
+          ready != Outcome::progressed) {
         ++turn.unfinished;
         turn.last_lane = lane;
         turn.mismatch = ready == Outcome::mismatch;
         break;
       }
       if (move.elements > 0) {
-        carry_out(move, call, target);
-        tell_peers(move, signature, target);
+        carry_out<Messages>(move, call, target);
+        tell_peers<Messages>(move, signature, target);
       }
       state.blocked_on_peer = -1;
       ++state.op;

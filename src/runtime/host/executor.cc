@@ -132,7 +132,8 @@ void Executor::serve(const CollectiveRequest& request, Chooser::Buffers buffers,
   call.signature = current_.message_hash();
   if (about.reduces) apply_reduction(request.reduction, request.type, membership_.ranks, call);
   const HostShape& shape = geometry_.shape();
-  lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh, true});
+  lanes_.start({served.plan->program, call, shape, connections_.of(shape.kind), request.recv, fresh,
+                kernels::ShortCall::Carrier::lines});
   current_.lanes_alone = is_plain_;
   fresh ? engine_.begin({served.plan->program.view(), connections_.of(shape.kind), &call, &shape})
         : engine_.begin_again();
@@ -188,12 +189,17 @@ void Executor::begin(std::span<const PointToPointRequest> batch) {
   current_.lanes_alone = is_plain_;
   const bool fresh = transfers_.lower(batch, membership_.rank, membership_.ranks, membership_.reaches_buffers());
   // The same short messages again: only their buffers are new. Of long ones it matters where the buffers lie.
-  if (!fresh && follows_transfers && transfers_.most_bytes() < kernels::HostTarget::kLeastShownBytes) {
-    lanes_.restart();
+  const bool are_short = transfers_.most_bytes() < kernels::HostTarget::kLeastShownBytes;
+  if (!fresh && follows_transfers && are_short) {
+    lanes_.restart_elsewhere();
     return engine_.begin_again();
   }
   geometry_.fit(transfers_);
-  lanes_.start({transfers_.program(), geometry_.call(), geometry_.shape(), connections_.all()});
+  lanes_.start({.program = transfers_.program(),
+                .call = geometry_.call(),
+                .shape = geometry_.shape(),
+                .connections = connections_.all(),
+                .short_by = are_short ? std::optional(kernels::ShortCall::Carrier::slots) : std::nullopt});
   engine_.begin({transfers_.program().view(), connections_.all(), &geometry_.call(), &geometry_.shape()});
 }
 

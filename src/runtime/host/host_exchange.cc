@@ -59,7 +59,7 @@ void HostExchange::start(std::byte* sums, std::size_t elements) {
   shape_.streamed_bytes = 0;
   shape_.moves_together = false;
   const auto connections = parts_.connections.of(shape_.kind);
-  parts_.lanes.start({plan.program, call, shape_, connections, sums, fresh, true});
+  parts_.lanes.start({plan.program, call, shape_, connections, sums, fresh, kernels::ShortCall::Carrier::lines});
   parts_.engine.begin({plan.program.view(), connections, &call, &shape_});
   is_active_ = true;
 }

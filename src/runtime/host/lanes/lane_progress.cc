@@ -35,13 +35,13 @@ void LaneProgress::start(const Start& start) {
   connections_ = start.connections;
   if (start.new_geometry) {
     target_.reserve(shape.operands, shape.destinations, shape.bounce_bytes);
-    if (start.may_be_short) short_call_.prepare(program_, start.call, connections_);
+    if (start.short_by) short_call_.prepare(program_, start.call, connections_, *start.short_by);
   }
   if (shape.streams_everything)
     target_.stream_everything();
   else
     target_.stream_between(start.output, static_cast<const u8*>(start.output) + shape.streamed_bytes);
-  const bool runs_short = start.may_be_short && short_call_.ready() && !start.call.scaled && start.call.divisor <= 1;
+  const bool runs_short = start.short_by && short_call_.ready() && !start.call.scaled && start.call.divisor <= 1;
   step_ = runs_short                                        ? &LaneProgress::step_short
           : start.call.protocol == device::Protocol::simple ? &LaneProgress::step_interpreted<SlotMessages>
                                                             : &LaneProgress::step_interpreted<InlineMessages>;

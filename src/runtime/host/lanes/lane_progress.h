@@ -29,7 +29,7 @@ class LaneProgress {
     std::span<kernels::HostConnection> connections;
     const void* output = nullptr;
     bool new_geometry = true;
-    bool may_be_short = false;
+    std::optional<kernels::ShortCall::Carrier> short_by{};  // of the messages of a call that may be short
   };
   void start(const Start& start);
   // The last turn of a call has moved something: `lead_` is as at a start.
@@ -38,6 +38,12 @@ class LaneProgress {
       show_buffers();
     for (device::LaneState& lane : lanes_) lane = kFirstStep;
     unfinished_lanes_ = lanes_.size();
+  }
+
+  // The same for a call whose chunks lie elsewhere.
+  void restart_elsewhere() {
+    short_call_.take_places(*call_);
+    restart();
   }
 
   // One turn of every lane. An outcome that ends the call is kept for the caller: see ended().
