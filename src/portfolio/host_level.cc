@@ -63,10 +63,12 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
 std::vector<Schedule> shallow_options(const topology::Topology& links, Collective collective,
                                       std::span<const double> parts) {
   std::vector<Schedule> result;
+  const int most = parts.empty() ? 4 : 6;  // few owners need deeper trees
   if (links.ranks > 1)
-    for (const int more_steps : {0, 1, 2, 4})
-      if (auto trees = shallow_trees(links, collective, more_steps, nullptr, parts))
-        result.push_back(*std::move(trees));
+    for (const int more_steps : {0, 1, 2, 4, 6})
+      if (more_steps <= most)
+        if (auto trees = shallow_trees(links, collective, more_steps, nullptr, parts))
+          result.push_back(*std::move(trees));
   return result;
 }
 
