@@ -515,7 +515,8 @@ class Loads {
           children = std::max(children, tree.most_children());
         }
       };
-      for (const auto& trees : tier.of_roots) take(trees);
+      for (std::size_t root = 0; root < tier.of_roots.size(); ++root)
+        if (is_root(tier.groups.front()[root])) take(tier.of_roots[root]);
       if (tier.of_roots.empty())
         for (const auto& [members, shapes] : tier.shapes) take(shapes);
       // Of chunks that pass a connection at one depth nothing hides that children get a slice one after the other.
@@ -526,6 +527,14 @@ class Loads {
     net.us_per_byte *= fan;
     net.link_us_per_byte *= fan;
     if (composite_.at_root && composite_.at_root->has_returns()) ++net.steps;
+  }
+
+  // Whether chunks begin or end at this host, so that its trees are used (Tier::of_roots).
+  bool is_root(int host) const {
+    if (info(composite_.collective).rooted) return host == routes_.host_of(composite_.root);
+    const auto& roots = composite_.root_hosts;
+    const bool some = composite_.collective == Collective::allreduce && !roots.empty();
+    return !some || std::find(roots.begin(), roots.end(), host) != roots.end();
   }
 
   // The longest path between leaf switches, estimated from a few of them.

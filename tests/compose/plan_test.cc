@@ -248,6 +248,19 @@ TEST_CASE("sums and copies between hosts in lines and rings hardly wait for one 
   }
 }
 
+TEST_CASE("of the trees of roots those count that carry data, for latency too") {
+  // The sums of a line's hosts meet in its middle: 4 hops there and 4 back, 7 from a root at its end.
+  const topology::Topology machine = in_a_row(8, 8, {20, 20, 20, 20, 20, 20, 20});
+  portfolio::CompositePlanner planner(machine);
+  int packed = 0;
+  for (const portfolio::CompositeCandidate& one : planner.candidates(Collective::allreduce, 0))
+    if (!one.composite->tiers.front().of_roots.empty()) {
+      ++packed;
+      CHECK(one.cost.between_hosts.steps == 2 * 4);
+    }
+  CHECK(packed > 0);
+}
+
 TEST_CASE("the slowest way of a host to the network counts, also if its ports share it and others have better ones") {
   const topology::Topology machine = racks(6, 1, 8, {200, 50, 200, 25, 200, 100});
   portfolio::CompositePlanner planner(machine);

@@ -102,6 +102,19 @@ TEST_CASE("both ways round a ring of slow links are used equally") {
   }
 }
 
+TEST_CASE("round a ring of hosts data take the shorter way") {
+  for (const int hosts : {3, 5, 7, 9}) {
+    Network ring(hosts, 100);
+    for (int host = 0; host < hosts; ++host) ring.join_hosts(host, (host + 1) % hosts, 10);
+    for (const OuterUse use : {OuterUse::copies, OuterUse::sums}) {
+      const auto trees = packed(ring.machine, use, std::vector<double>(static_cast<std::size_t>(hosts), 1));
+      REQUIRE(trees);
+      for (const auto& of_root : trees->of_roots)
+        for (const compose::Tree& tree : of_root) CHECK(tree.steps == (hosts - 1) / 2);
+    }
+  }
+}
+
 TEST_CASE("trees of random networks use links as told, and are trees of each host") {
   const auto seed = std::random_device{}();
   INFO("seed " << seed);
