@@ -46,9 +46,8 @@ struct Device {
   int port = 0;
   int speed_mbits_per_s = 0;  // of the port, as reported by the engine; 0: unknown
   float latency_us = 0;       // as reported by the engine; 0: unknown
-  bool cuda_memory = false;   // messages may be in device memory
-  bool dmabuf = false;        // device memory is registered by its DMA-BUF descriptor
-  bool needs_flush = false;   // flush() is needed after a receive into device memory, before a kernel reads it
+  bool cuda_memory = false;   // messages may be in device memory, which is registered by its address
+  bool dmabuf = false;        // likewise, registered by its DMA-BUF descriptor
   std::size_t most_message_bytes = 0;
 };
 
@@ -87,6 +86,11 @@ class Connection {
 
   // The memory must stay valid until the registration is destroyed.
   virtual std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind) = 0;
+  // Device memory at `data`, which is all of `descriptor`; the caller may close that afterwards.
+  virtual std::unique_ptr<Registration> register_dmabuf(void* data, std::size_t bytes, int descriptor) {
+    (void)data, (void)bytes, (void)descriptor;
+    fail(ErrorCode::system_error, "this engine takes no device memory");
+  }
 
   // Returns the message's length when the request is complete, which ends the request; otherwise nothing. An engine
   // that does not tell the length of what came returns the bytes that the receive had room for. Requests of a
@@ -111,7 +115,7 @@ class Sender : public Connection {
 
 class Receiver : public Connection {
  public:
-  // A message longer than `bytes` is an error.
+  // A message longer than `bytes` is an error. A receive into device memory is complete when kernels see the message.
   virtual Request irecv(void* data, std::size_t bytes, Registration& memory) = 0;
   // True: from now on irecv() is not called, and the engine shows each message to `consumer` where it came, in order,
   // within progress(); `consumer` throws nothing. A message that was sent joined comes in its two parts, or as one with
@@ -123,8 +127,6 @@ class Receiver : public Connection {
   }
   // After deliver_to(): throws remote_error if no further message can come.
   virtual void check() {}
-  // Makes a completed receive into device memory visible to the device. Complete at once if the engine needs no flush.
-  virtual Request flush(void* data, std::size_t bytes, Registration& memory) = 0;
 };
 
 class Listener {

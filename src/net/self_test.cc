@@ -91,19 +91,25 @@ Pair connected(Net& net, int device, Deadline deadline) {
   return pair;
 }
 
-void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
-  std::vector<std::byte> out(std::max<std::size_t>(length, 1));
-  std::vector<std::byte> in(out.size());
-  for (std::size_t at = 0; at < length; ++at) out[at] = pattern(length, at);
-  const auto out_memory = pair.sender->register_memory(out.data(), out.size(), MemoryKind::host);
-  const auto in_memory = pair.receiver->register_memory(in.data(), in.size(), MemoryKind::host);
+std::vector<std::byte> test_message(std::size_t length) {
+  std::vector<std::byte> data(length);
+  for (std::size_t at = 0; at < length; ++at) data[at] = pattern(length, at);
+  return data;
+}
+
+struct Place {
+  std::byte* data;
+  Registration& memory;
+};
+
+void move_message(Net& net, Pair& pair, const Place& from, const Place& to, std::size_t length, Deadline deadline) {
   Request send;
   Request receive;
   bool sent = false;
   bool received = false;
   while (!sent || !received) {
-    if (!receive) receive = pair.receiver->irecv(in.data(), length, *in_memory);
-    if (!send) send = pair.sender->isend(out.data(), length, *out_memory);
+    if (!receive) receive = pair.receiver->irecv(to.data, length, to.memory);
+    if (!send) send = pair.sender->isend(from.data, length, from.memory);
     if (receive && !received) {
       if (const auto bytes = pair.receiver->test(receive)) {
         if (*bytes != length)
@@ -116,9 +122,21 @@ void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
     net.progress();
     check_time(deadline, net, "pass a message to itself");
   }
-  if (in != out)
+}
+
+void check_data(const Net& net, const std::vector<std::byte>& came, std::size_t length) {
+  if (came != test_message(length))
     fail(ErrorCode::system_error, "{} delivered wrong data in a message of {} bytes: leave it out with SCCL_NET",
          net.name(), length);
+}
+
+void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
+  std::vector<std::byte> out = test_message(length);
+  std::vector<std::byte> in(length);
+  const auto out_memory = pair.sender->register_memory(out.data(), length, MemoryKind::host);
+  const auto in_memory = pair.receiver->register_memory(in.data(), length, MemoryKind::host);
+  move_message(net, pair, {out.data(), *out_memory}, {in.data(), *in_memory}, length, deadline);
+  check_data(net, in, length);
 }
 
 // Only a death by a signal counts as a result of the child: after a fork of a program with threads or a device, an
@@ -165,6 +183,18 @@ struct Attempt {
 void self_test(Net& net, int device, Deadline deadline) {
   Pair pair = connected(net, device, deadline);
   for (const std::size_t length : kLengths) move_message(net, pair, length, deadline);
+}
+
+void self_test(Net& net, int device, const TestMemory& from, const TestMemory& to, std::size_t bytes,
+               Deadline deadline) {
+  Pair pair = connected(net, device, deadline);
+  const auto from_memory = from.register_with(*pair.sender);
+  const auto to_memory = to.register_with(*pair.receiver);
+  from.write(test_message(bytes).data(), bytes);
+  move_message(net, pair, {from.data, *from_memory}, {to.data, *to_memory}, bytes, deadline);
+  std::vector<std::byte> in(bytes);
+  to.read(in.data(), bytes);
+  check_data(net, in, bytes);
 }
 
 std::unique_ptr<Net> opened_and_tested(std::function<std::unique_ptr<Net>()> open, const std::string& name,

@@ -81,6 +81,7 @@ void fake_cuda_recover(int device) {
 }
 void fake_cuda_set_version(int version) { state().version = version; }
 void fake_cuda_set_vmm(int supported) { state().vmm = supported != 0; }
+void fake_cuda_set_dmabuf(int supported) { state().dmabuf = supported != 0; }
 void fake_cuda_set_peer_access(int kind) { state().peer_access = kind; }
 void fake_cuda_set_capability(int major) { state().capability = major; }
 void fake_cuda_set_any_memory(int allowed) { state().any_memory = allowed != 0; }
@@ -140,6 +141,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
            : attribute == 75                      ? s.capability.load()
            : attribute == 102 || attribute == 103 ? (s.vmm ? 1 : 0)
                                                   : 0;
+  if (attribute == 124) *value = s.dmabuf ? 1 : 0;
   if (attribute == 122) *value = s.stream_values ? 1 : 0;
   if (attribute == 133 && s.process_service < 0) return kInvalidValue;
   if (attribute == 133) *value = s.process_service;
@@ -234,6 +236,18 @@ int cuMemAlloc_v2(u64* address, unsigned long bytes) {
 int cuMemFree_v2(u64 address) {
   if (const int code = enter_draining("cuMemFree_v2")) return code;
   return release(address);
+}
+// Whole allocations, as a network adapter's memory is.
+int cuMemGetHandleForAddressRange(void* descriptor, u64 address, unsigned long bytes, int type, u64 flags) {
+  if (const int code = enter("cuMemGetHandleForAddressRange")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto found = s.allocations.find(address);
+  if (!s.dmabuf || type != 1 || flags != 0 || address % 4096 != 0 || bytes % 4096 != 0 ||
+      found == s.allocations.end() || found->second.host || bytes > found->second.bytes)
+    return kInvalidValue;
+  *static_cast<int*>(descriptor) = ::dup(found->second.descriptor);
+  return kSuccess;
 }
 int cuMemHostAlloc(void** data, unsigned long bytes, unsigned flags) {
   if (const int code = enter_draining("cuMemHostAlloc")) return code;

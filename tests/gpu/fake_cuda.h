@@ -20,6 +20,7 @@ int fake_cuda_violations();
 void fake_cuda_set_version(int version);          // 13000
 void fake_cuda_set_capability(int major);         // 9
 void fake_cuda_set_vmm(int supported);            // 1
+void fake_cuda_set_dmabuf(int supported);         // 1
 void fake_cuda_set_process_service(int running);  // 1; -1: the driver cannot tell
 // What a copy takes by the device's clock: 10 us and 10 ns a KiB unless told otherwise; a move by a kernel takes 5 us
 // and 10 ns a KiB.

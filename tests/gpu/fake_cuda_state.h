@@ -199,7 +199,8 @@ struct State {
   std::string calls, launched;
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
-  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false}, strict{true}, tolerant{false};
+  std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false}, strict{true}, tolerant{false},
+      dmabuf{true};
   std::atomic<int> patience_ms{30000}, multiprocessors{8};
   std::atomic<int> connections{[] {
     const char* const told = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "gpu/captured.h"
 #include "gpu/failures.h"
+#include "gpu/logged.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -113,6 +115,129 @@ TEST_CASE("transfers of all sizes meet between devices of several hosts", "[proc
   }
 }
 
+namespace {
+
+// Two ranks on two hosts over the plugin, in a few calls, short and long; `machine` as in run_hosts. The number of
+// ranks' registrations of device memory, of each kind, is told.
+struct Registrations {
+  std::size_t by_address, by_descriptor;
+  bool operator==(const Registrations&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Registrations& made) {
+  return out << made.by_address << " by address, " << made.by_descriptor << " by descriptor";
+}
+Registrations run_on_plugin(const std::function<void()>& machine = [] {}) {
+  const std::string path = "/tmp/sccl-plugin-" + std::to_string(::getpid());
+  const Setting told_to("SCCL_TEST_NET_LOG", path.c_str());
+  CHECK(failures(run_hosts(
+            kEngines[1], {0, 1},
+            [](int rank, ncclComm_t comm, const OnDevice&) {
+              return left(comm, run_cases(rank, 2, comm, {3, 30001}));
+            },
+            machine)) == "");
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  ::unlink(path.c_str());
+  return {occurrences(text, "register device"), occurrences(text, "register dmabuf")};
+}
+
+void check_all_tell(const std::vector<std::string>& all, const std::vector<std::string>& parts) {
+  for (const std::string& text : all)
+    for (const std::string& part : parts) {
+      INFO(text);
+      CHECK(contains(text, part));
+    }
+}
+
+// Each rank registers twice for the test at init, and its slots with a connection of each direction.
+constexpr std::size_t kTested = 2 * 2, kAll = 2 * 4;
+
+bool is_host(const char* name) { return std::string(::getenv("NCCL_HOSTID")) == name; }
+
+}  // namespace
+
+TEST_CASE("long messages lie in a device's memory where a plugin takes that", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting pointers("SCCL_TEST_NET_POINTERS", GENERATE("cuda", "dmabuf", "cuda,dmabuf"));
+  const std::string kinds = ::getenv("SCCL_TEST_NET_POINTERS");
+  INFO(kinds);
+  CHECK(run_on_plugin() == (kinds == "cuda" ? Registrations{kAll, 0} : Registrations{0, kAll}));
+}
+
+TEST_CASE("a driver without descriptors of memory leaves the addresses to plugins, or nothing", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const auto without = [] { fake_cuda_set_dmabuf(0); };
+  {
+    const Setting pointers("SCCL_TEST_NET_POINTERS", "cuda,dmabuf");
+    CHECK(run_on_plugin(without) == Registrations{kAll, 0});
+  }
+  const Setting pointers("SCCL_TEST_NET_POINTERS", "dmabuf");
+  CHECK(run_on_plugin(without) == Registrations{0, 0});
+}
+
+TEST_CASE("hosts that use their devices' memory and hosts that do not understand one another", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  CHECK(run_on_plugin([] {
+          if (is_host("host0")) ::setenv("SCCL_TEST_NET_POINTERS", "cuda", 1);
+        }) == Registrations{kAll / 2, 0});
+}
+
+TEST_CASE("slots that a plugin refuses to register lie in host memory, or the ranks are told", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting pointers("SCCL_TEST_NET_POINTERS", "cuda");
+  // Calls are counted in each process: the two of the test at init come first.
+  for (const std::size_t refused : {1, 2}) {
+    INFO(refused);
+    const Setting fault("SCCL_TEST_NET_FAULT", ("refuse-device:" + std::to_string(refused)).c_str());
+    CHECK(run_on_plugin().by_address == 2 * (refused - 1));
+  }
+  const Setting later("SCCL_TEST_NET_FAULT", "refuse-device:3");
+  const auto all = run_hosts(kEngines[1], {0, 1}, [](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+    std::vector<float> data(100000);
+    std::string text = reduce(comm, device.stream(), data, data.size());
+    text += async_error(comm);
+    device.synchronize();
+    ncclCommAbort(comm);
+    return text;
+  });
+  // Who is told first tells the other rank.
+  check_all_tell(all, {"rank 0", "rank 1"});
+}
+
+TEST_CASE("no message lies in a device's memory where the user forbids it", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting pointers("SCCL_TEST_NET_POINTERS", "cuda,dmabuf");
+  const Setting level("NCCL_NET_GDR_LEVEL", "LOC");
+  CHECK(run_on_plugin() == Registrations{0, 0});
+}
+
+TEST_CASE("a device without memory for slots uses those of the host", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting pointers("SCCL_TEST_NET_POINTERS", "cuda");
+  for (int skipped = 0; skipped < 4; ++skipped) {
+    INFO(skipped);
+    run_on_plugin([&] { fake_cuda_fail("cuMemAlloc_v2", skipped, 1, 2); });
+  }
+}
+
+TEST_CASE("a plugin that loses flushes gets no memory of a device, or an abort ends its calls", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const Setting pointers("SCCL_TEST_NET_POINTERS", "cuda");
+  {
+    const Setting fault("SCCL_TEST_NET_FAULT", "lose-flush:1");
+    CHECK(run_on_plugin() == Registrations{kTested, 0});
+  }
+  const Setting fault("SCCL_TEST_NET_FAULT", "lose-flush:3");
+  CHECK(failures(run_hosts(kEngines[1], {0, 1}, [](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          std::vector<float> data(1000000);
+          std::string text = reduce(comm, device.stream(), data, data.size());
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          if (ncclCommAbort(comm) != ncclSuccess) text += told();
+          device.synchronize();
+          return text;
+        })) == "");
+}
+
 TEST_CASE("graphs with calls over hosts are replayed, beside direct calls", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   CHECK(failures(run_hosts(kEngines[0], {0, 1}, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
@@ -209,14 +334,6 @@ std::vector<std::string> told_of(const Engine& engine, const std::function<void(
   });
   all.erase(all.begin() + 1);
   return all;
-}
-
-void check_all_tell(const std::vector<std::string>& all, const std::vector<std::string>& parts) {
-  for (const std::string& text : all)
-    for (const std::string& part : parts) {
-      INFO(text);
-      CHECK(contains(text, part));
-    }
 }
 
 }  // namespace

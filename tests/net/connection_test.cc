@@ -1,11 +1,14 @@
 // Connections of every engine: order, lengths, many at a time, and what is told when the other end is gone.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <numeric>
 
+#include "base/fd.h"
 #include "net/engines.h"
 
 using namespace net_test;
@@ -165,6 +168,104 @@ TEST_CASE("engines that receive into posted memory show nothing") {
   Pair pair = connected(*a, *b);
   CHECK_FALSE(pair.sender->joins());
   CHECK_FALSE(pair.receiver->deliver_to([](std::span<const std::byte>, std::span<const std::byte>) {}));
+}
+
+namespace {
+
+// What plugins say of device memory, while it lives.
+class Pointers {
+ public:
+  explicit Pointers(const char* kinds) { setenv("SCCL_TEST_NET_POINTERS", kinds, 1); }
+  ~Pointers() { unsetenv("SCCL_TEST_NET_POINTERS"); }
+  Pointers(const Pointers&) = delete;
+  Pointers& operator=(const Pointers&) = delete;
+};
+
+// Memory with a descriptor, as a device's is: the test plugin sees no difference.
+struct DeviceLike {
+  explicit DeviceLike(std::size_t size) : bytes(size), descriptor(memfd_create("device", 0)) {
+    if (ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0) throw std::runtime_error("no memory");
+    data = static_cast<std::byte*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0));
+  }
+  ~DeviceLike() { munmap(data, bytes); }
+  DeviceLike(const DeviceLike&) = delete;
+  DeviceLike& operator=(const DeviceLike&) = delete;
+  std::size_t bytes;
+  FileDescriptor descriptor;
+  std::byte* data;
+};
+
+std::unique_ptr<Registration> registered(Connection& with, const DeviceLike& memory, bool by_descriptor) {
+  return by_descriptor ? with.register_dmabuf(memory.data, memory.bytes, memory.descriptor.get())
+                       : with.register_memory(memory.data, memory.bytes, MemoryKind::cuda);
+}
+
+}  // namespace
+
+TEST_CASE("a message into a device's memory counts as received when plugins of every version have flushed it") {
+  for (int version = abi::kOldestVersion; version <= abi::kNewestVersion; ++version)
+    for (const bool by_descriptor : {false, true}) {
+      INFO("v" << version << (by_descriptor ? ", DMA-BUF" : ", pointers"));
+      const Pointers pointers(by_descriptor ? "dmabuf" : "cuda");
+      const auto a = open_plugin(version);
+      CHECK(a->devices().at(0).dmabuf == by_descriptor);
+      CHECK(a->devices().at(0).cuda_memory == !by_descriptor);
+      Pair pair = connected(*a, *a);
+      const DeviceLike out(65536), in(65536);
+      const auto out_memory = registered(*pair.sender, out, by_descriptor);
+      const auto in_memory = registered(*pair.receiver, in, by_descriptor);
+      CHECK_THROWS_AS(registered(*pair.sender, out, !by_descriptor), Error);
+      // More at a time than a plugin takes, so that places are used again while others are being flushed.
+      int sent = 0, received = 0;
+      std::deque<std::pair<int, Request>> sends, receives;
+      const auto limit = Deadline::in(std::chrono::seconds(20));
+      const auto length_of = [](int number) { return static_cast<std::size_t>(number % 5 == 4 ? 0 : 100 + number); };
+      const auto at = [](const DeviceLike& memory, int number) { return memory.data + number % 16 * 4096; };
+      int posted = 0;
+      while (received < 40) {
+        for (; posted < 40 && posted < received + kMostRequests; ++posted) {
+          const Request request = pair.receiver->irecv(at(in, posted), 4096, *in_memory);
+          if (!request) break;
+          receives.emplace_back(posted, request);
+        }
+        for (; sent < 40 && sent < received + kMostRequests; ++sent) {
+          const auto data = message(length_of(sent), sent);
+          std::copy(data.begin(), data.end(), at(out, sent));
+          const Request request = pair.sender->isend(at(out, sent), data.size(), *out_memory);
+          if (!request) break;
+          sends.emplace_back(sent, request);
+        }
+        while (!sends.empty() && pair.sender->test(sends.front().second)) sends.pop_front();
+        if (const auto bytes = pair.receiver->test(receives.front().second)) {
+          const auto right = message(length_of(received), received);
+          REQUIRE(*bytes == right.size());
+          REQUIRE(std::equal(right.begin(), right.end(), at(in, received)));
+          receives.pop_front();
+          ++received;
+        }
+        check_in_time(limit);
+      }
+    }
+}
+
+TEST_CASE("a flush that a plugin loses leaves its message under way, and those behind it come") {
+  const Pointers pointers("cuda");
+  const FaultyPlugin faulty("lose-flush:1");
+  const auto a = open_plugin(8);
+  Pair pair = connected(*a, *a);
+  const DeviceLike out(4096), in(4096);
+  std::byte after[100]{};
+  const auto out_memory = registered(*pair.sender, out, false);
+  const auto in_memory = registered(*pair.receiver, in, false);
+  const auto host_memory = pair.receiver->register_memory(after, sizeof after, MemoryKind::host);
+  std::fill_n(out.data, 4096, std::byte{7});
+  const Request lost = pair.receiver->irecv(in.data, 4096, *in_memory);
+  const Request next = pair.receiver->irecv(after, sizeof after, *host_memory);
+  finished(*pair.sender, pair.sender->isend(out.data, 4096, *out_memory), *a, *a);
+  finished(*pair.sender, pair.sender->isend(out.data, sizeof after, *out_memory), *a, *a);
+  CHECK(finished(*pair.receiver, next, *a, *a) == sizeof after);
+  for (int looks = 0; looks < 100; ++looks) CHECK_FALSE(pair.receiver->test(lost));
+  CHECK(std::all_of(in.data, in.data + 4096, [](std::byte one) { return one == std::byte{0}; }));
 }
 
 TEST_CASE("connections between the same two ends are kept apart") {

@@ -8,6 +8,10 @@
 //   offload       the device is one that works only inside kernels
 //   fail:N        the N-th call of isend, irecv or test fails
 //   refuse:N      memory of N bytes is not registered
+//   refuse-device:N  memory of a device is not registered from the N-th time on
+//   lose-flush:N  the N-th flush and all later ones never complete
+// SCCL_TEST_NET_POINTERS: "cuda", "dmabuf" or both with a comma between: what of a device's memory it takes. A message
+// that comes into such memory is there when it has been flushed, and no byte of it before.
 // SCCL_TEST_NET_PCI makes it have a device for each path of this list: tcp0, tcp1, ...
 // A message must lie in the memory whose registration comes with it. SCCL_TEST_NET_LOG names a file that is told a line
 // for each device that is listened on, for each registration that begins or ends, and for each message that is sent
@@ -18,6 +22,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +59,17 @@ bool call_fails() {
   return text.starts_with("fail:") && ++calls == std::atoi(text.c_str() + 5);
 }
 
+// Of the calls that the fault counts.
+bool fails_from(const char* prefix, std::atomic<int>& calls) {
+  const std::string text = fault();
+  return text.starts_with(prefix) && ++calls >= std::atoi(text.c_str() + std::strlen(prefix));
+}
+
+bool takes(const char* pointers) {
+  const char* const text = std::getenv("SCCL_TEST_NET_POINTERS");
+  return text != nullptr && std::strstr(text, pointers) != nullptr;
+}
+
 // "register 4096", "deregister 4096", "send from 4096".
 void tell(const char* what, std::size_t bytes) {
   const char* const path = std::getenv("SCCL_TEST_NET_LOG");
@@ -67,6 +83,7 @@ void tell(const char* what, std::size_t bytes) {
 struct Registration {
   char* data;
   std::size_t bytes;
+  bool of_device = false;
   bool holds(const void* message, std::size_t size) const {
     const auto* const at = static_cast<const char*>(message);
     return at >= data && size <= bytes && at <= data + (bytes - size);
@@ -92,17 +109,26 @@ struct Message {
 
 struct Pending;
 
+// What has come for a device's memory.
+struct Unflushed {
+  char* to;
+  std::vector<char> data;
+};
+
 struct Connection {
   int fd = -1;
   bool sends = false;
   std::deque<Message*> queue;
   std::deque<Pending*> untested;                          // in the order of their calls
   std::map<Pending*, std::unique_ptr<Pending>> requests;  // those that test() has not told as done
+  std::deque<Unflushed> unflushed{};
 };
 
 struct Pending {
   Connection* connection;
   Message message;
+  Unflushed device{};  // of a receive into a device's memory, or of a flush
+  bool flushes = false;
 };
 
 // Moves what it can of one message; false: would block.
@@ -138,9 +164,13 @@ void serve(Connection& c) {
   }
 }
 
-void* begin(Connection& c, void* data, std::size_t bytes) {
+void* begin(Connection& c, void* data, std::size_t bytes, const void* registration) {
   if (c.queue.size() >= 8) return nullptr;
   auto* const pending = new Pending{&c, {}};
+  if (!c.sends && static_cast<const Registration*>(registration)->of_device) {
+    pending->device = {static_cast<char*>(data), std::vector<char>(bytes)};
+    data = pending->device.data.data();
+  }
   c.requests.emplace(pending, pending);
   c.untested.push_back(pending);
   pending->message.data = static_cast<char*>(data);
@@ -177,7 +207,7 @@ Result properties(int device, Properties* p) {
   *p = {};
   p->name = names[device];
   p->pci_path = pci_paths()[static_cast<std::size_t>(device)].data();
-  p->pointers = kHostPointers;
+  p->pointers = kHostPointers | (takes("cuda") ? kCudaPointers : 0) | (takes("dmabuf") ? kDmabufPointers : 0);
   p->speed_mbits_per_s = 10000;
   p->port = 1;
   p->most_connections = 1024;
@@ -253,12 +283,32 @@ Result accept_from(void* listener, void** receiver) {
   return kSuccess;
 }
 
+bool refuses_device() {
+  static std::atomic<int> calls{0};
+  return fails_from("refuse-device:", calls);
+}
+
 template <typename Size>
 Result register_memory(void*, void* data, Size size, int kind, void** registration) {
   const auto bytes = static_cast<std::size_t>(size);
-  if (kind != kHostPointers || fault() == "refuse:" + std::to_string(bytes)) return kSystemError;
-  tell("register", bytes);
-  *registration = new Registration{static_cast<char*>(data), bytes};
+  const bool of_device = kind == kCudaPointers && takes("cuda");
+  if (of_device ? refuses_device() : kind != kHostPointers) return kSystemError;
+  if (fault() == "refuse:" + std::to_string(bytes)) return kSystemError;
+  tell(of_device ? "register device" : "register", bytes);
+  *registration = new Registration{static_cast<char*>(data), bytes, of_device};
+  return kSuccess;
+}
+
+// The descriptor must be of the memory at `data`, from its begin to its end.
+Result register_dmabuf(void*, void* data, std::size_t bytes, int kind, std::uint64_t offset, int fd,
+                       void** registration) {
+  struct stat about {};
+  if (!takes("dmabuf") || kind != kCudaPointers || offset != 0 || refuses_device()) return kSystemError;
+  if (fstat(fd, &about) != 0 || static_cast<std::size_t>(about.st_size) < bytes) return kSystemError;
+  char first = 0;
+  if (pread(fd, &first, 1, 0) != 1 || first != *static_cast<const char*>(data)) return kSystemError;
+  tell("register dmabuf", bytes);
+  *registration = new Registration{static_cast<char*>(data), bytes, true};
   return kSuccess;
 }
 
@@ -280,7 +330,7 @@ Result send_message(void* sender, void* data, Size bytes, int, void* registratio
   static std::atomic<std::size_t> last{0};
   if (const std::size_t from = static_cast<const Registration*>(registration)->bytes; last.exchange(from) != from)
     tell("send from", from);
-  *request = begin(*static_cast<Connection*>(sender), data, static_cast<std::size_t>(bytes));
+  *request = begin(*static_cast<Connection*>(sender), data, static_cast<std::size_t>(bytes), registration);
   return kSuccess;
 }
 
@@ -289,18 +339,39 @@ Result receive_message(void* receiver, int, void** data, Size* bytes, int*, void
                        void** request) {
   if (call_fails()) return kSystemError;
   if (const Result wrong = check_memory(data[0], static_cast<std::size_t>(bytes[0]), registrations[0])) return wrong;
-  *request = begin(*static_cast<Connection*>(receiver), data[0], static_cast<std::size_t>(bytes[0]));
+  *request = begin(*static_cast<Connection*>(receiver), data[0], static_cast<std::size_t>(bytes[0]), registrations[0]);
   return kSuccess;
 }
 
-Result flush(void*, int, void**, int*, void**, void** request) {
+// The flush of a message that has not come, or lies elsewhere, is an error.
+Result flush(void* receiver, int, void** data, int* bytes, void** registrations, void** request) {
   *request = nullptr;
+  auto& c = *static_cast<Connection*>(receiver);
+  if (const Result wrong = check_memory(data[0], static_cast<std::size_t>(bytes[0]), registrations[0])) return wrong;
+  const auto found =
+      std::find_if(c.unflushed.begin(), c.unflushed.end(), [&](const Unflushed& one) { return one.to == data[0]; });
+  if (found == c.unflushed.end() || found->data.size() != static_cast<std::size_t>(bytes[0])) return kSystemError;
+  auto* const pending = new Pending{&c, {}, std::move(*found), true};
+  c.unflushed.erase(found);
+  c.requests.emplace(pending, pending);
+  *request = pending;
+  static std::atomic<int> flushes{0};
+  pending->message.done = !fails_from("lose-flush:", flushes);
+  return kSuccess;
+}
+
+Result test_flush(Pending* pending, int* done) {
+  *done = pending->message.done;
+  if (!*done) return kSuccess;
+  std::copy(pending->device.data.begin(), pending->device.data.end(), pending->device.to);
+  pending->connection->requests.erase(pending);
   return kSuccess;
 }
 
 Result test(void* request, int* done, int* bytes) {
   if (call_fails()) return kSystemError;
   auto* pending = static_cast<Pending*>(request);
+  if (pending->flushes) return test_flush(pending, done);
   serve(*pending->connection);
   // As some plugins do: requests are tested in their order, and the length of what came is not told.
   const bool terse = fault() == "terse";
@@ -310,6 +381,10 @@ Result test(void* request, int* done, int* bytes) {
   if (!*done) return kSuccess;
   const Result failed = pending->message.failed;
   if (bytes && !terse) *bytes = static_cast<int>(pending->message.length);
+  if (pending->device.to != nullptr && failed == kSuccess && pending->message.length > 0) {
+    pending->device.data.resize(pending->message.length);
+    pending->connection->unflushed.push_back(std::move(pending->device));
+  }
   untested.erase(std::find(untested.begin(), untested.end(), pending));
   pending->connection->requests.erase(pending);
   return failed;
@@ -399,7 +474,7 @@ extern "C" __attribute__((visibility("default"))) const TABLE(PLUGIN_VERSION) SY
 #else
     .register_memory = register_memory<int>,
 #endif
-    .register_dmabuf = nullptr,
+    .register_dmabuf = register_dmabuf,
     .deregister = deregister,
 #if PLUGIN_VERSION >= 10
     .isend = send_message<std::size_t, void*>,

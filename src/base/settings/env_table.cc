@@ -86,7 +86,9 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_MULTI_RANK_GPU_ENABLE", "0 | 1", "0", kIgnored, "Several ranks on one device; always allowed here."},
     {"NCCL_NET", "name", "best", kHonoured,
      "Network between hosts: a plugin's, or UCX; IB and Socket, which are the original's own, are passed over."},
-    {"NCCL_NET_GDR_LEVEL", "LOC .. SYS", "PXB", kIgnored, "Farthest NIC that may access device memory."},
+    {"NCCL_NET_GDR_LEVEL", "LOC .. SYS", "PXB", kBounded,
+     "LOC or 0: no NIC accesses device memory. Other distances are not looked at: each NIC may that can "
+     "(multihost.md)."},
     {"NCCL_NET_GDR_READ", "0 | 1", "1 with NVLink", kIgnored, "NICs also read from device memory."},
     {"NCCL_NET_PLUGIN", "list of names or paths, none", "libnccl-net.so", kHonoured,
      "Network plugins between hosts, of versions 6 to 12; the first that works is used, and nothing else."},

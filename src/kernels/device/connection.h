@@ -62,7 +62,12 @@ struct alignas(64) SlotHeader {
   // Host only: where the payload lies, if not in this slot: in a shared slot (kernels/host/messages/shared_slots.h),
   // in the sender's buffer (a message to another host), or in the receiver's result (kernels/host/messages/landing.h).
   u64 lent;
+  // Device only, in a message for another host (told_length): the length, which the flag does not tell.
+  u64 told;
 };
+// The length of the message behind `position` others, with the low half of its flag: whoever reads this word beside a
+// flag knows whether both are of one message.
+inline u64 told_length(u64 bytes, u64 position) { return bytes << 32 | static_cast<u32>(position + 1); }
 
 struct alignas(64) Tail {
   u64 value;

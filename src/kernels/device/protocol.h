@@ -92,8 +92,9 @@ struct Slots {
   static SlotHeader& header(Connection& connection) {
     return connection.ring->headers[connection.position % kMostDepth];
   }
-  static u8* payload(Connection& connection, u64 = 0) {
-    return connection.payload + (connection.position & (Target::depth(connection) - 1)) * connection.slot_bytes;
+  static u8* payload(Connection& connection, u64 bytes = 0) {
+    return Target::slots(connection, bytes) +
+           (connection.position & (Target::depth(connection) - 1)) * connection.slot_bytes;
   }
 
   static u64* word(Connection& connection) { return &header(connection).flag; }
@@ -129,7 +130,9 @@ struct Slots {
 
   static void publish(Connection& connection, u32 signature, u64 bytes) {
     SlotHeader& slot = header(connection);
-    if constexpr (!Target::kSignedFlags) {
+    if constexpr (Target::kSignedFlags) {
+      Target::tell_length(connection, slot, bytes);
+    } else {
       slot.signature = signature;
       slot.bytes = bytes;
     }

@@ -72,6 +72,13 @@ class Block {
   static constexpr bool kLendsSlots = false;
   static constexpr bool shares_slots(const Call&, const Connection&) { return false; }
   static constexpr u32 depth(const Connection&) { return kSlotCount; }
+  static u8* slots(const Connection& connection, u64 bytes) {
+    return connection.payload + (bytes > kMostShortBytes ? connection.long_shift : 0);
+  }
+  // No fence orders this word and the flag: each tells the message that it belongs to.
+  static void tell_length(const Connection& connection, SlotHeader& header, u64 bytes) {
+    if (connection.travels != 0) store_published(&header.told, told_length(bytes, connection.position));
+  }
   static constexpr bool kKeepsLines = true;  // the runtime decides which links carry lines
 
   Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)

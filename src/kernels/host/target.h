@@ -67,6 +67,7 @@ class HostTarget {
   using Ll = InlineMessages<HostTarget>;
   static constexpr bool kLendsSlots = true;
   static u32 depth(const Connection& connection) { return connection.depth; }
+  static u8* slots(const Connection& connection, u64) { return connection.payload; }
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }

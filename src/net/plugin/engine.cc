@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -115,19 +116,21 @@ struct Open {
 
 class PluginRegistration final : public Registration {
  public:
-  PluginRegistration(std::shared_ptr<Open> open, void* registration)
-      : open_(std::move(open)), registration_(registration) {}
+  PluginRegistration(std::shared_ptr<Open> open, void* registration, MemoryKind kind)
+      : open_(std::move(open)), registration_(registration), kind_(kind) {}
   ~PluginRegistration() override { open_->session->table().deregister(open_->connection, registration_); }
   void* registration() const { return registration_; }
+  MemoryKind kind() const { return kind_; }
 
  private:
   std::shared_ptr<Open> open_;
   void* registration_;
+  MemoryKind kind_;
 };
 
 void* registration_of(Registration& memory) { return static_cast<PluginRegistration&>(memory).registration(); }
 
-// Common part of both ends. kDone stands for a request that was complete at once.
+// Common part of both ends.
 template <typename Base>
 class End : public Base {
  public:
@@ -137,30 +140,28 @@ class End : public Base {
     void* registration = nullptr;
     const int pointers = kind == MemoryKind::cuda ? abi::kCudaPointers : abi::kHostPointers;
     check(table().register_memory(open_->connection, data, bytes, pointers, &registration), "a registration of memory");
-    return std::make_unique<PluginRegistration>(open_, registration);
+    return std::make_unique<PluginRegistration>(open_, registration, kind);
   }
-
-  std::optional<std::size_t> test(Request request) override {
-    if (request.state() == done_marker()) return 0;
-    int done = 0;
-    int bytes = kUntold;
-    check(table().test(request.state(), &done, &bytes), "a test of a message");
-    if (!done) return std::nullopt;
-    const std::size_t room = room_of(request);
-    return bytes == kUntold ? room : static_cast<std::size_t>(bytes);
+  std::unique_ptr<Registration> register_dmabuf(void* data, std::size_t bytes, int descriptor) override {
+    void* registration = nullptr;
+    check(table().register_dmabuf(open_->connection, data, bytes, descriptor, &registration),
+          "a registration of device memory");
+    return std::make_unique<PluginRegistration>(open_, registration, MemoryKind::cuda);
   }
 
  protected:
-  // Of a request that ends: what a receive has room for.
-  virtual std::size_t room_of(Request) { return 0; }
+  // `room`: the length of a message whose length the plugin does not tell.
+  std::optional<std::size_t> tested(void* request, std::size_t room) const {
+    int done = 0;
+    int bytes = kUntold;
+    check(table().test(request, &done, &bytes), "a test of a message");
+    if (!done) return std::nullopt;
+    return bytes == kUntold ? room : static_cast<std::size_t>(bytes);
+  }
   const Table& table() const { return open_->session->table(); }
   void* connection() const { return open_->connection; }
   void check(abi::Result result, const char* what) const {
     open_->session->check(result, ErrorCode::remote_error, what);
-  }
-  static void* done_marker() {
-    static char marker;
-    return &marker;
   }
 
  private:
@@ -176,30 +177,53 @@ class PluginSender final : public End<Sender> {
     check(table().isend(connection(), data, bytes, registration_of(memory), &request), "isend");
     return Request(request);
   }
+  std::optional<std::size_t> test(Request request) override { return tested(request.state(), 0); }
 };
 
 class PluginReceiver final : public End<Receiver> {
  public:
   using End::End;
   Request irecv(void* data, std::size_t bytes, Registration& memory) override {
+    const auto receive =
+        std::find_if(receives_.begin(), receives_.end(), [](const Receive& one) { return one.memory == nullptr; });
+    if (receive == receives_.end()) return {};
     void* request = nullptr;
     check(table().irecv(connection(), data, bytes, registration_of(memory), &request), "irecv");
-    if (request) rooms_[request] = bytes;
-    return Request(request);
+    if (request == nullptr) return {};
+    *receive = {request, data, bytes, static_cast<PluginRegistration*>(&memory), Stage::moves};
+    return Request(&*receive);
   }
-  Request flush(void* data, std::size_t bytes, Registration& memory) override {
-    void* request = nullptr;
-    check(table().iflush(connection(), data, bytes, registration_of(memory), &request), "iflush");
-    return Request(request ? request : done_marker());
+
+  // What came into device memory is flushed before it counts as received.
+  std::optional<std::size_t> test(Request request) override {
+    Receive& receive = *static_cast<Receive*>(request.state());
+    if (receive.stage == Stage::moves) {
+      const auto came = tested(receive.request, receive.bytes);
+      if (!came) return std::nullopt;
+      receive.bytes = *came;
+      receive.request = nullptr;
+      receive.stage = receive.memory->kind() == MemoryKind::cuda && *came > 0 ? Stage::unflushed : Stage::complete;
+    }
+    if (receive.stage == Stage::unflushed) {
+      check(table().iflush(connection(), receive.data, receive.bytes, receive.memory->registration(), &receive.request),
+            "iflush");
+      receive.stage = receive.request != nullptr ? Stage::flushes : Stage::complete;
+    }
+    if (receive.stage == Stage::flushes && !tested(receive.request, 0)) return std::nullopt;
+    receive.memory = nullptr;
+    return receive.bytes;
   }
 
  private:
-  std::size_t room_of(Request request) override {
-    const auto made = rooms_.extract(request.state());
-    return made ? made.mapped() : 0;  // else a flush
-  }
-
-  std::map<void*, std::size_t> rooms_;  // of the receives in flight, by request
+  enum class Stage : std::uint8_t { moves, unflushed, flushes, complete };
+  struct Receive {
+    void* request = nullptr;  // of the plugin
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    PluginRegistration* memory = nullptr;  // null: this place is free
+    Stage stage = Stage::moves;
+  };
+  std::array<Receive, kMostRequests> receives_{};
 };
 
 // One accept() of a plugin that waits in it, in a thread of its own. Nothing can call the thread back: if its listener

@@ -106,7 +106,6 @@ class Adapter final : public Table {
     result.latency_us = p.latency_us;
     result.cuda_memory = (p.pointers & abi::kCudaPointers) != 0;
     result.dmabuf = (p.pointers & abi::kDmabufPointers) != 0 && f_.register_dmabuf != nullptr;
-    result.needs_flush = result.cuda_memory;
     result.most_message_bytes = kMostIntBytes;
     runs_on_device = false;
     if constexpr (kDeviceHandles) runs_on_device = p.device_type != abi::kDeviceTypeHost;
@@ -154,6 +153,12 @@ class Adapter final : public Table {
       if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) return kInvalidArgument;
       return f_.register_memory(connection, data, static_cast<int>(bytes), kind, registration);
     }
+  }
+
+  abi::Result register_dmabuf(void* connection, void* data, std::size_t bytes, int descriptor,
+                              void** registration) const override {
+    if (!f_.register_dmabuf) return kInvalidArgument;
+    return f_.register_dmabuf(connection, data, bytes, abi::kCudaPointers, 0, descriptor, registration);
   }
 
   abi::Result deregister(void* connection, void* registration) const override {

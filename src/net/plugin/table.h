@@ -32,11 +32,14 @@ class Table {
   virtual abi::Result accept(void* listener, void** receiver) const = 0;
   virtual abi::Result register_memory(void* connection, void* data, std::size_t bytes, int kind,
                                       void** registration) const = 0;
+  virtual abi::Result register_dmabuf(void* connection, void* data, std::size_t bytes, int descriptor,
+                                      void** registration) const = 0;
   virtual abi::Result deregister(void* connection, void* registration) const = 0;
   virtual abi::Result isend(void* sender, const void* data, std::size_t bytes, void* registration,
                             void** request) const = 0;
   virtual abi::Result irecv(void* receiver, void* data, std::size_t bytes, void* registration,
                             void** request) const = 0;
+  // Leaves `request` null where nothing is to be done.
   virtual abi::Result iflush(void* receiver, void* data, std::size_t bytes, void* registration,
                              void** request) const = 0;
   // `bytes` is int in every version: for longer messages only completion is known.

@@ -393,7 +393,7 @@ class RailsNet final : public Net {
       all.latency_us = std::max(all.latency_us, device.latency_us);
     }
     all.name = fmt::format("{}", fmt::join(names, ","));
-    all.cuda_memory = all.dmabuf = all.needs_flush = false;
+    all.cuda_memory = all.dmabuf = false;
     devices_.push_back(std::move(all));
   }
 

@@ -142,11 +142,6 @@ std::optional<std::size_t> StripedReceiver::test(Request request) {
   return bytes;
 }
 
-Request StripedReceiver::flush(void* data, std::size_t bytes, Registration& memory) {
-  const std::uint8_t rail = rails_.order.front();
-  return rails_.by_number[rail]->flush(data, bytes, on(memory, rail));
-}
-
 bool StripedReceiver::deliver_to(Consumer consumer) {
   consumer_ = std::move(consumer);
   delivered_ = posted_;

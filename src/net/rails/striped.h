@@ -93,7 +93,6 @@ class StripedReceiver final : public Receiver {
   Request irecv(void* data, std::size_t bytes, Registration& memory) override;
   bool deliver_to(Consumer consumer) override;
   void check() override;
-  Request flush(void* data, std::size_t bytes, Registration& memory) override;
   std::optional<std::size_t> test(Request request) override;
 
  private:

@@ -83,17 +83,13 @@ class UcxReceiver final : public Receiver {
     return true;
   }
   void check() override { check_alive(core_->endpoint); }
-  // In UCX a complete receive is already visible.
-  Request flush(void*, std::size_t, Registration&) override { return Request(&flushed_); }
   std::optional<std::size_t> test(Request request) override {
-    if (request.state() == &flushed_) return 0;
     return test_slot(*static_cast<Slot*>(request.state()), core_->endpoint, "receive from");
   }
 
  private:
   SharedWorker worker_;
   std::shared_ptr<ReceiverCore> core_;
-  char flushed_ = 0;
 };
 
 class UcxListener final : public Listener {
@@ -145,7 +141,6 @@ class UcxNet final : public Net {
       : worker_(std::make_shared<Worker>(options)), name_(fmt::format("UCX {}", library().get_version_string())) {
     Device device;
     device.name = options.devices.empty() ? "chosen by UCX" : options.devices;
-    device.cuda_memory = worker_->cuda_memory();
     device.most_message_bytes = std::size_t{1} << 40;
     devices_.push_back(std::move(device));
   }

@@ -73,7 +73,6 @@ Library load() {
   look_up(ucp, "ucp_config_modify", l.config_modify);
   look_up(ucp, "ucp_init_version", l.init_version);
   look_up(ucp, "ucp_cleanup", l.cleanup);
-  look_up(ucp, "ucp_context_query", l.context_query);
   look_up(ucp, "ucp_context_print_info", l.context_print_info);
   look_up(ucp, "ucp_worker_create", l.worker_create);
   look_up(ucp, "ucp_worker_destroy", l.worker_destroy);

@@ -19,7 +19,6 @@ struct Library {
   decltype(&::ucp_get_version_string) get_version_string;
   decltype(&::ucp_init_version) init_version;
   decltype(&::ucp_cleanup) cleanup;
-  decltype(&::ucp_context_query) context_query;
   decltype(&::ucp_context_print_info) context_print_info;
   decltype(&::ucp_worker_create) worker_create;
   decltype(&::ucp_worker_destroy) worker_destroy;

@@ -170,10 +170,6 @@ void Worker::create(const Options& options) {
   check(made, what);
 
   check_transports(listing_of(ucp_, context_));
-  ucp_context_attr_t context{};
-  context.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  check(ucp_.context_query(context_, &context), "tell its memory types");
-  cuda_memory_ = (context.memory_types & (std::uint64_t{1} << UCS_MEMORY_TYPE_CUDA)) != 0;
 
   // UCX listens on one port for each interface, and is at it when the worker has been made.
   const PortTurn turn(options.devices.empty() ? count_interfaces() : count_of(options.devices),

@@ -97,7 +97,6 @@ class Worker : private Reopener {
   void note_lost_peer() { lost_peer_ = true; }
 
   const std::vector<std::byte>& address() const { return address_; }
-  bool cuda_memory() const { return cuda_memory_; }
   std::size_t most_eager_bytes() const { return most_eager_bytes_; }
 
   std::uint64_t add_listener();
@@ -164,7 +163,6 @@ class Worker : private Reopener {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int wake_descriptor_ = -1;
-  bool cuda_memory_ = false;
   std::vector<std::byte> address_;
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, std::deque<PendingHello>> hellos_;  // by listener

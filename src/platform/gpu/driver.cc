@@ -84,6 +84,7 @@ void fill_memory(Table& table, Driver& d) {
   // Attributes of pointers are used for CUDA only: HIP's numbers for kinds of memory differ between its versions.
   table.want(d.pointer_attributes, {"cuPointerGetAttributes", nullptr});
   table.want(d.address_range, {"cuMemGetAddressRange_v2", "hipMemGetAddressRange"});
+  table.want(d.range_handle, {"cuMemGetHandleForAddressRange", nullptr});
   table.need(d.ipc_export, {"cuIpcGetMemHandle", "hipIpcGetMemHandle"});
   table.need(d.ipc_open, {"cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle"});
   table.need(d.ipc_close, {"cuIpcCloseMemHandle", "hipIpcCloseMemHandle"});
@@ -180,8 +181,8 @@ std::optional<Driver> load(void* library, Vendor vendor, std::string& why_not) {
 int Driver::number_of(Vendor vendor, Attribute attribute) {
   // In the order of Attribute. HIP's enumeration has another order, and one number for both attributes of virtual
   // memory.
-  constexpr std::array<int, 8> kCuda{16, 75, 76, 102, 103, 88, 122, 133};
-  constexpr std::array<int, 8> kHip{63, 23, 61, 89, 89, 65, -1, -1};
+  constexpr std::array<int, 9> kCuda{16, 75, 76, 102, 103, 88, 122, 133, 124};
+  constexpr std::array<int, 9> kHip{63, 23, 61, 89, 89, 65, -1, -1, -1};
   const auto index = static_cast<std::size_t>(attribute);
   return vendor == Vendor::cuda ? kCuda.at(index) : kHip.at(index);
 }

@@ -56,7 +56,8 @@ enum class Attribute : int {
   vmm_descriptors,
   pageable,
   stream_values,
-  process_service  // CUDA only
+  process_service,  // CUDA only
+  dmabuf            // CUDA only
 };
 // One operation of a batch on a stream's flags; the driver's layout.
 struct FlagOperation {
@@ -99,6 +100,7 @@ inline constexpr Status kPeerAccessAlready = 704;
 inline constexpr unsigned kNonBlockingStream = 1;
 inline constexpr unsigned kMappedAndPortable = 3;  // for allocating and for registering host memory
 inline constexpr unsigned kLazyPeerAccess = 1;     // ignored by HIP
+inline constexpr int kDmabuf = 1;                  // the type of a range's handle
 // Flags of hipExtMallocWithFlags. Uncached memory came with ROCm 5.5.
 inline constexpr unsigned kFineGrained = 1;
 inline constexpr unsigned kUncached = 3;
@@ -144,6 +146,8 @@ struct Driver {
   Status (*fill)(Address, unsigned char, std::size_t, Stream);
   Status (*pointer_attributes)(unsigned count, int* attributes, void** results, Address);  // null in HIP
   Status (*address_range)(Address*, std::size_t*, Address);  // the allocation that contains an address; may be null
+  // CUDA only; may be null. A descriptor (kDmabuf) for whole pages of device memory.
+  Status (*range_handle)(void*, Address, std::size_t, int type, unsigned long long flags);
   Status (*ipc_export)(IpcHandle*, Address);
   Status (*ipc_open)(Address*, IpcHandle, unsigned flags);
   Status (*ipc_close)(Address);

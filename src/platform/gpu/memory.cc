@@ -9,6 +9,8 @@ namespace sccl::gpu {
 namespace {
 
 constexpr int kDescriptorType = 1;
+// Smaller allocations share the driver's blocks with others, and adapters take whole pages.
+constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 
 // A stream for set-up only; it does not wait for other streams.
 class SetupStream {
@@ -93,7 +95,8 @@ std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::
   const Driver& driver = *device.driver;
   const RelaxedCapture relaxed(driver);
   // Virtual memory of HIP is coarse-grained.
-  const bool virtual_memory = device.vmm && !(use == MemoryUse::messages && driver.vendor == Vendor::hip);
+  const bool coarse = use == MemoryUse::messages && driver.vendor == Vendor::hip;
+  const bool virtual_memory = device.vmm && use != MemoryUse::network && !coarse;
   std::shared_ptr<DeviceMemory> memory(new DeviceMemory(device, virtual_memory ? Kind::virtual_memory : Kind::plain));
   if (virtual_memory) {
     AllocationProperties properties;
@@ -104,7 +107,7 @@ std::shared_ptr<DeviceMemory> DeviceMemory::allocate(const Device& device, std::
     driver.check(driver.vmm_create(&memory->handle_, rounded, &properties, 0), "allocating device memory");
     memory->map_handle(rounded);
   } else {
-    memory->allocate_plainly(bytes, use);
+    memory->allocate_plainly(use == MemoryUse::network ? round_up(bytes, kBlockBytes) : bytes, use);
   }
   const SetupStream stream(driver);
   driver.check(driver.fill(memory->address_, 0, memory->bytes_, stream.get()), "clearing device memory");
@@ -160,6 +163,19 @@ Ticket DeviceMemory::ticket(FileDescriptor& descriptor) const {
   driver.check(driver.vmm_export(&number, handle_, kDescriptorType, 0), "exporting device memory");
   descriptor = FileDescriptor(number);
   return ticket;
+}
+
+FileDescriptor DeviceMemory::dmabuf() const {
+  const Current current(device_);
+  const Driver& driver = *device_.driver;
+  int offers = 0;
+  const int attribute = driver.number_of(Attribute::dmabuf);
+  if (driver.range_handle == nullptr || attribute < 0 ||
+      driver.device_attribute(&offers, attribute, device_.ordinal) != 0 || offers == 0)
+    return {};
+  int number = -1;
+  const Status status = driver.range_handle(&number, address_, bytes_, kDmabuf, 0);
+  return status == 0 ? FileDescriptor(number) : FileDescriptor();
 }
 
 void DeviceMemory::admit(const Device& device) const {

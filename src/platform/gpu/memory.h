@@ -24,8 +24,9 @@ void enable_peer_access(const Device& user, const Device& owner);
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);
 
 // The use of memory. Messages pass between running kernels. On AMD's devices a running kernel may not see what others
-// write into usual (coarse-grained) memory.
-enum class MemoryUse : std::uint8_t { data, messages };
+// write into usual (coarse-grained) memory. Network adapters reach plain allocations, and virtual memory on few
+// machines.
+enum class MemoryUse : std::uint8_t { data, messages, network };
 
 class DeviceMemory {
  public:
@@ -49,6 +50,9 @@ class DeviceMemory {
   Ticket ticket(FileDescriptor& descriptor) const;
   // Lets another device of this process use the memory. Throws device_error when the driver refuses.
   void admit(const Device& device) const;
+
+  // A DMA-BUF descriptor of all of a plain allocation, for network adapters; invalid where the driver gives none.
+  FileDescriptor dmabuf() const;
 
   // Copies between host and device, complete on return. They use a stream of their own, so that they may run during a
   // capture.

@@ -39,6 +39,8 @@ static_assert(SameCall<decltype(Driver::copy_on_device), decltype(&cuMemcpyDtoDA
 static_assert(SameCall<decltype(Driver::fill), decltype(&cuMemsetD8Async)>::value);
 static_assert(SameCall<decltype(Driver::pointer_attributes), decltype(&cuPointerGetAttributes)>::value);
 static_assert(SameCall<decltype(Driver::address_range), decltype(&cuMemGetAddressRange_v2)>::value);
+static_assert(SameCall<decltype(Driver::range_handle), decltype(&cuMemGetHandleForAddressRange)>::value);
+static_assert(sccl::gpu::kDmabuf == static_cast<int>(CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD));
 static_assert(SameCall<decltype(Driver::ipc_export), decltype(&cuIpcGetMemHandle)>::value);
 static_assert(SameCall<decltype(Driver::ipc_open), decltype(&cuIpcOpenMemHandle_v2)>::value);
 static_assert(SameCall<decltype(Driver::ipc_close), decltype(&cuIpcCloseMemHandle)>::value);
@@ -102,6 +104,7 @@ TEST_CASE("CUDA's numbers of attributes are those of its header") {
   CHECK(number(Attribute::pageable) == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   CHECK(number(Attribute::stream_values) == CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
   CHECK(number(Attribute::process_service) == CU_DEVICE_ATTRIBUTE_MPS_ENABLED);
+  CHECK(number(Attribute::dmabuf) == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
 }
 
 TEST_CASE("CUDA's flags of calls are those of its header") {

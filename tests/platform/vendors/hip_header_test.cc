@@ -97,6 +97,7 @@ TEST_CASE("HIP's numbers of attributes are those of its header") {
   CHECK(number(Attribute::vmm_descriptors) == number(Attribute::vmm));
   CHECK(number(Attribute::stream_values) == -1);
   CHECK(number(Attribute::process_service) == -1);
+  CHECK(number(Attribute::dmabuf) == -1);
 }
 
 TEST_CASE("HIP's flags of calls are those of its header") {

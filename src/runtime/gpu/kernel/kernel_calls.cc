@@ -63,8 +63,8 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
 
   CallArguments& arguments = prepared.call;
   device::Call& call = arguments.call;
-  DeviceProxy* const proxy = membership_.on_device->proxy.get();
-  call.protocol = proxy != nullptr ? device::Protocol::simple : protocol_for(service.choice, longest * element_bytes);
+  call.protocol =
+      membership_.on_device->proxy ? device::Protocol::simple : protocol_for(service.choice, longest * element_bytes);
   if (direct && service.windows) {
     call.input_shifts = reinterpret_cast<const u64*>(service.windows->input.shifts);
     call.output_shifts = reinterpret_cast<const u64*>(service.windows->output.shifts);
@@ -76,11 +76,6 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   call.slice_elements = direct ? longest : slot_bytes / element_bytes;
   arguments_.fill(arguments, service.plan.program,
                   {longest * element_bytes, least_part_bytes(direct, call.protocol), false, service.most_blocks});
-  if (proxy != nullptr) {
-    const device::Chunk whole{0, 0, longest, 0, 0};
-    const u64 part = device::part_of(whole, call.element_bytes, arguments.channels, 0).elements;
-    proxy->sizes().note(call.signature, std::min(part, call.slice_elements) * element_bytes);
-  }
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.place(prepared, service.plan);
   const bool computes = (reduces && membership_.ranks > 1) || call.scaled;
@@ -98,8 +93,6 @@ void KernelCalls::prepare(PreparedCall& prepared, std::span<const PointToPointRe
   call.divisor = 1;
   call.slice_elements = membership_.on_device->layout.slot_bytes();
   arguments_.fill(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
-  if (DeviceProxy* const proxy = membership_.on_device->proxy.get())
-    for (const device::Chunk& chunk : transfers_.chunks()) proxy->sizes().note(chunk.tag, chunk.elements);
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.lend(prepared, transfers_.program());
   arguments_.complete(prepared, {}, transfers_.chunks());

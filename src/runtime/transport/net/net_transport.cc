@@ -37,7 +37,7 @@ NetTransport::NetTransport(Setup setup)
                              host::full_fence();
                              setup_.bell->ring();
                            },
-                           setup_.peers.net->wake_descriptor(), setup_.polling.busy});
+                           setup_.peers.net->wake_descriptor(), setup_.polling.busy, setup_.polling.begin});
 }
 
 NetTransport::~NetTransport() {

@@ -36,8 +36,9 @@ class NetTransport final : public HostTransport {
     LinkShape shape{};
     // For ends on a device, whose kernels wake nobody: the transport's thread drives the links at all times.
     struct Polling {
-      std::function<void()> look;  // called with the engine: finds what was published
-      std::function<bool()> busy;  // kernels run
+      std::function<void()> look;   // called with the engine: finds what was published
+      std::function<bool()> busy;   // kernels run
+      std::function<void()> begin;  // called once in the transport's thread, before it drives the links
     } polling{};
     SentCounts* sent = nullptr;  // where this rank tells how much it has sent; null: nowhere
   };

@@ -76,6 +76,7 @@ void ProgressThread::nap(int milliseconds, bool with_engine) {
 }
 
 void ProgressThread::run() {
+  if (work_.begin) work_.begin();
   std::uint64_t seen = ~std::uint64_t{0};
   int idle = 0;
   int look_ms = kLeastLookMs;

@@ -34,6 +34,7 @@ class ProgressThread {
     int descriptor = -1;              // of the engine; -1: the engine has none
     // Set where messages are published by stores that wake nobody. True: some may come at any time.
     std::function<bool()> busy{};
+    std::function<void()> begin{};  // called first, in the thread
   };
   explicit ProgressThread(Work work);
   ~ProgressThread();

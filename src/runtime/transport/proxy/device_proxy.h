@@ -8,8 +8,12 @@
 //   its tail
 //
 // The links are those of ranks on the host (transport/net/link); they differ in two things. The flags of these rings
-// have the device's form. And kernels tell nobody what they publish, so the thread looks at the flag of the next
-// message of every ring while kernels run.
+// have the device's form, and a word beside each tells the length of the message. And kernels tell nobody what they
+// publish, so the thread looks at the flag of the next message of every ring while kernels run.
+//
+// Slots of long messages lie in memory of the device where the engine takes that (device_slots.h): the network adapter
+// then reads and writes them, and rings, flags and short messages stay where they are. Both kernels know a message's
+// length, so they agree on where it lies. A connection whose registration of them is refused later is lost.
 //
 // Memory order: a kernel's release of system scope orders its payload before its flag, also in host memory
 // (device/protocol.h, fence R); the thread acquires the flag before it reads the slot. The other way the thread stores
@@ -30,7 +34,6 @@
 #include "runtime/transport/net/net_transport.h"
 #include "runtime/transport/p2p/device_layout.h"
 #include "runtime/transport/p2p/device_neighbour.h"
-#include "runtime/transport/proxy/message_sizes.h"
 #include "runtime/transport/transport.h"
 
 namespace sccl::runtime {
@@ -52,8 +55,6 @@ class DeviceProxy final : public DeviceTransport {
   EndTraits traits(const EndRequest& request) const override;
   void connect(const EndRequest& request, device::gpu::DeviceConnection& end) override;
 
-  // Before a call is launched. Messages of unknown calls travel as whole slots.
-  MessageSizes& sizes() { return sizes_; }
   // A kernel has been launched.
   void launched() { net_->turns().kick(); }
   // Why the connection to a rank ended; nothing while it works. For any thread.
@@ -63,18 +64,22 @@ class DeviceProxy final : public DeviceTransport {
 
  private:
   int kind_of(const EndRequest& request) const { return request.channel * DeviceLayout::kKinds + request.kind; }
-  kernels::HostConnection& end_of(schedule::Direction direction, Rank peer, int kind);
+  struct End {
+    kernels::HostConnection ring{};         // as the links see it
+    const std::byte* long_slots = nullptr;  // in the device's memory; null: there are none
+  };
+  End& end_of(schedule::Direction direction, Rank peer, int kind);
+  void use_device() const;
   void look();
   bool look_at(kernels::HostConnection& end);
 
   Setup setup_;
-  MessageSizes sizes_;
   const MemoryLayout signals_{1, 0};  // no signals come
   host::Doorbell bell_;               // nobody sleeps on it
   std::vector<Rank> remote_;
-  std::vector<kernels::HostConnection> ends_;  // as the links see them; by remote rank, direction and kind
-  std::atomic<bool> is_ready_{false};          // all ends are attached: look() may look at them
-  mutable std::mutex mutex_;                   // guards failures_
+  std::vector<End> ends_;              // by remote rank, direction and kind
+  std::atomic<bool> is_ready_{false};  // all ends are attached: look() may look at them
+  mutable std::mutex mutex_;           // guards failures_
   std::map<Rank, NetTransport::Failure> failures_;
   std::unique_ptr<NetTransport> net_;                                      // its thread uses the members above
   std::map<const std::byte*, std::unique_ptr<gpu::PinnedMemory>> pinned_;  // by begin; ends before the memory does

@@ -17,6 +17,16 @@ net::Registration& SlotRegistrations::of(int kind, net::Connection& connection) 
   return *made;
 }
 
+net::Registration& SlotRegistrations::of_device(net::Connection& connection) {
+  if (!device_) device_ = rings_.device_slots()->register_with(connection);
+  return *device_;
+}
+
+void SlotRegistrations::drop() {
+  made_.clear();
+  device_.reset();
+}
+
 BulkSender::BulkSender(RemoteRings& rings, int own_rank, std::uint64_t nonce, const RegisteredBuffers* buffers)
     : rings_(rings), registrations_(rings), buffers_(buffers), buffers_registered_(buffers) {
   FrameWriter writer(hello_, nonce, 0);
@@ -57,8 +67,16 @@ net::Request BulkSender::isend(Payload& payload) {
     if (!payload.registration) copy_to_slot(payload, payload.buffer);
   }
   if (payload.buffer != nullptr) return sender_->isend(payload.buffer, message.bytes, *payload.registration);
-  return sender_->isend(rings_.of(message.kind).slot(message.position), message.bytes,
-                        registrations_.of(message.kind, *sender_));
+  return isend_from_slot(payload);
+}
+
+net::Request BulkSender::isend_from_slot(Payload& payload) {
+  const BulkMessage& message = payload.message;
+  const RemoteRings::One& ring = rings_.of(message.kind);
+  if (const SlotMemory* const memory = rings_.device_slots())
+    return sender_->isend(memory->at(ring.device_slot(message.position)), message.bytes,
+                          registrations_.of_device(*sender_));
+  return sender_->isend(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *sender_));
 }
 
 bool BulkSender::connected() {
@@ -118,8 +136,13 @@ bool BulkReceiver::connected(int peer) {
 void BulkReceiver::post() {
   for (; posted_ < messages_.size() && posted_ < net::kMostRequests; ++posted_) {
     BulkMessage& message = messages_[posted_];
-    message.request = receiver_->irecv(rings_.of(message.kind).slot(message.position), message.bytes,
-                                       registrations_.of(message.kind, *receiver_));
+    const RemoteRings::One& ring = rings_.of(message.kind);
+    if (const SlotMemory* const memory = rings_.device_slots())
+      message.request = receiver_->irecv(memory->at(ring.device_slot(message.position)), message.bytes,
+                                         registrations_.of_device(*receiver_));
+    else
+      message.request =
+          receiver_->irecv(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *receiver_));
     if (!message.request) return;
   }
 }

@@ -24,16 +24,19 @@ struct BulkMessage {
   net::Request request{};
 };
 
-// Registers the slots of each ring kind with a connection when that kind is first used.
+// Registers the slots with a connection: those of each ring kind when that kind is first used, those in memory of a
+// device all at once.
 class SlotRegistrations {
  public:
   explicit SlotRegistrations(RemoteRings& rings) : rings_(rings), made_(static_cast<std::size_t>(rings.kinds())) {}
   net::Registration& of(int kind, net::Connection& connection);
-  void drop() { made_.clear(); }
+  net::Registration& of_device(net::Connection& connection);
+  void drop();
 
  private:
   RemoteRings& rings_;
   std::vector<std::unique_ptr<net::Registration>> made_;
+  std::unique_ptr<net::Registration> device_;
 };
 
 class BulkSender {
@@ -66,6 +69,7 @@ class BulkSender {
   };
   bool connected();
   net::Request isend(Payload& payload);
+  net::Request isend_from_slot(Payload& payload);
   void copy_to_slot(Payload& payload, const std::byte* from);
 
   RemoteRings& rings_;

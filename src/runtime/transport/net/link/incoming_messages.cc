@@ -37,6 +37,10 @@ void IncomingMessages::check_slot(const RecordHead& head) const {
   if (head.offset != incoming.bytes_of_slot)
     fail(ErrorCode::remote_error, "byte {} of message {} came where byte {} was expected", head.offset, head.position,
          incoming.bytes_of_slot);
+  // A kernel looks for a message by its length.
+  const bool is_long = head.type == RecordType::announcement;
+  if (rings_.device_slots() != nullptr && is_long != (head.count > setup_.shape.most_short_bytes))
+    fail(ErrorCode::remote_error, "a message of {} bytes came {}", head.count, is_long ? "by itself" : "in a frame");
 }
 
 void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::byte> payload) {

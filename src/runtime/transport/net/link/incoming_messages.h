@@ -45,6 +45,7 @@ class IncomingMessages {
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
   std::span<std::byte> memory() const { return rings_.memory(); }
+  const std::byte* device_slots(int kind) const { return rings_.device_slots_of(kind); }
 
   // The address of this end's bulk connection; null if there is none, or if the peer has it already.
   const net::Handle* untold_address() const { return owes_address_ ? &bulk_->address() : nullptr; }

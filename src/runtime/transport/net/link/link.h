@@ -53,7 +53,6 @@ class Link {
   bool is_open() const { return frames_out_ != nullptr; }
   // The peer has connected to this rank.
   void accept(std::unique_ptr<net::Receiver> receiver);
-  bool has_accepted() const { return frames_in_ != nullptr; }
 
   // At once: messages that are under way are lost.
   void close();
@@ -77,6 +76,10 @@ class Link {
   OutgoingPuts& puts() { return puts_; }
   // What the interpreter at this end writes, and what it reads.
   std::array<std::span<std::byte>, 2> memory() const { return {out_.memory(), in_.memory()}; }
+  // Where an end's long messages lie, if in a device's memory; null: in its ring's slots.
+  const std::byte* device_slots(int kind, schedule::Direction direction) const {
+    return direction == schedule::Direction::outgoing ? out_.device_slots(kind) : in_.device_slots(kind);
+  }
   // After say_farewell() nothing is published any more. parted(): the peer has received everything.
   void say_farewell() { owes_farewell_ = !said_farewell_; }
   bool parted() const { return parted_; }

@@ -33,7 +33,9 @@ bool begins_page(const std::byte* payload) {
 }  // namespace
 
 OutgoingMessages::OutgoingMessages(const Setup& setup)
-    : setup_(setup), rings_(setup.shape), sent_(setup.shape.kinds.size(), Ring{.end = &unused_}) {}
+    : setup_(setup), rings_(setup.shape), sent_(setup.shape.kinds.size(), Ring{.end = &unused_}) {
+  if (rings_.device_slots() != nullptr) setup_.most_framed_bytes = setup.shape.most_short_bytes;
+}
 
 void OutgoingMessages::attach(const EndRequest& request, kernels::HostConnection& end) {
   RemoteRings::One& ring = rings_.of(request.kind);

@@ -44,6 +44,7 @@ class OutgoingMessages {
   // At once: payloads that are under way are lost.
   void close() { bulk_.reset(); }
   std::span<std::byte> memory() const { return rings_.memory(); }
+  const std::byte* device_slots(int kind) const { return rings_.device_slots_of(kind); }
 
   // True if a published message is in no frame yet.
   bool has_news() const {

@@ -54,6 +54,12 @@ RemoteRings::RemoteRings(const LinkShape& shape) : rings_(shape.kinds.size()) {
     one.payload = reinterpret_cast<device::u8*>(at + kPayloadPhaseBytes);
     at += round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
   }
+  std::size_t offset = 0;
+  for (One& one : rings_) {
+    one.device_offset = offset;
+    offset += one.payload_bytes();
+  }
+  if (shape.device_slots) device_slots_ = shape.device_slots(shape.slots_bytes());
 }
 
 void RemoteRings::One::attach(Rank peer, kernels::HostConnection& end) {

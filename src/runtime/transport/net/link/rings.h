@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/host/messages/connection.h"
+#include "runtime/transport/net/link/slot_memory.h"
 #include "runtime/transport/shm/memory_layout.h"
 
 namespace sccl::runtime {
@@ -17,7 +20,7 @@ namespace sccl::runtime {
 // devices (device/protocol.h, kSignedFlags).
 enum class FlagForm : std::uint8_t { counted, with_signature };
 
-// The rings of a link by kind, the same at both ends.
+// The rings of a link by kind, the same at both ends but for the memory of long messages.
 struct LinkShape {
   struct Ring {
     std::size_t slot_bytes = 0;
@@ -27,7 +30,16 @@ struct LinkShape {
   };
   std::vector<Ring> kinds;
   FlagForm flags = FlagForm::counted;
+  // Memory of a device for so many bytes of slots, which then hold the messages of more than `most_short_bytes`. Null:
+  // there is none.
+  std::function<std::unique_ptr<SlotMemory>(std::size_t bytes)> device_slots{};
+  std::size_t most_short_bytes = 0;
 
+  std::size_t slots_bytes() const {
+    std::size_t bytes = 0;
+    for (const Ring& ring : kinds) bytes += ring.depth * ring.slot_bytes;
+    return bytes;
+  }
   int count() const { return static_cast<int>(kinds.size()); }
 };
 // Of ranks on the host.
@@ -45,9 +57,13 @@ class RemoteRings {
     device::Ring* ring = nullptr;
     device::u8* payload = nullptr;
     device::u8* inline_messages = nullptr;
+    std::size_t device_offset = 0;  // of the first slot in the memory of long messages
     std::vector<device::u64> stale_lines;
 
     device::u8* slot(device::u64 position) const { return payload + (position & (depth - 1)) * slot_bytes; }
+    std::size_t device_slot(device::u64 position) const {
+      return device_offset + (position & (depth - 1)) * slot_bytes;
+    }
     std::size_t payload_bytes() const { return depth * slot_bytes; }
     device::u8* line(device::u64 number) const { return inline_messages + number * device::kCacheLineBytes; }
     // Fills in an end but for its stale lines and its bell.
@@ -56,13 +72,19 @@ class RemoteRings {
   One& of(int kind) { return rings_[static_cast<std::size_t>(kind)]; }
   const One& of(int kind) const { return rings_[static_cast<std::size_t>(kind)]; }
   int kinds() const { return static_cast<int>(rings_.size()); }
-  // All of it; begins a page.
+  // Where long messages lie; null: in the rings' own slots, as all others.
+  const SlotMemory* device_slots() const { return device_slots_.get(); }
+  const std::byte* device_slots_of(int kind) const {
+    return device_slots_ ? device_slots_->at(of(kind).device_offset) : nullptr;
+  }
+  // All of the rings; begins a page.
   std::span<std::byte> memory() const { return {memory_, bytes_}; }
 
  private:
   std::vector<One> rings_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
+  std::unique_ptr<SlotMemory> device_slots_;
 };
 
 }  // namespace sccl::runtime
