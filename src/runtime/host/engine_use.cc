@@ -36,6 +36,48 @@ void EngineUse::begin(const Work& work) {
   work_ = work;
   visit_messages([&](Rank peer, Direction) { leaves_host_ |= use(peer); });
   if (leaves_host_ && work.shape->shown.lands) begin_landings();
+  find_forwards();
+}
+
+// Only where ranks share cores: there a rank that waits a turn for the others gives them its core. Where each rank has
+// a core, a frame that has left is under way meanwhile.
+//
+// A message that ranks of this host get, too, and that only waits for another operation, is none: ranks of the other
+// host may need what was sent before it in order to send theirs (AllGather).
+void EngineUse::find_forwards() {
+  forwards_.clear();
+  const bool is_short = work_.call->protocol == device::Protocol::ll && work_.call->slice_count == 1;
+  if (!leaves_host_ || !is_short || !waiter_.yields_at_once()) return;
+  const device::Program& program = work_.program;
+  const auto op_of = [&](device::u32 lane, device::u32 op) -> const device::Op& {
+    return program.ops[program.lanes[lane].op_begin + op];
+  };
+  const auto is_message = [](const device::Access& access) { return access.via != device::Via::local; };
+  const auto leaves = [&](const device::Access& access) {
+    return is_message(access) && net_->reaches(work_.connections[static_cast<std::size_t>(access.connection)].peer);
+  };
+  const auto takes_from_neighbour = [&](const device::Op& op) {
+    const std::span operands(program.operands + op.operand_begin, op.operand_count);
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](const device::Access& access) { return is_message(access) && !leaves(access); });
+  };
+  const auto forwards = [&](const device::Op& op) {
+    const std::span to(program.destinations + op.destination_begin, op.destination_count);
+    if (std::none_of(to.begin(), to.end(), leaves)) return false;
+    if (takes_from_neighbour(op)) return true;
+    const std::span waits(program.dependencies + op.dependency_begin, op.dependency_count);
+    return std::all_of(to.begin(), to.end(), leaves) &&
+           std::any_of(waits.begin(), waits.end(),
+                       [&](const device::Dependency& wait) { return takes_from_neighbour(op_of(wait.lane, wait.op)); });
+  };
+  for (device::u32 lane = 0; lane < program.lane_count; ++lane)
+    for (device::u32 i = 0; i < program.lanes[lane].op_count; ++i)
+      if (forwards(op_of(lane, i))) forwards_.push_back({lane, i});
+}
+
+bool EngineUse::will_forward(const LaneProgress& lanes) const {
+  return std::any_of(forwards_.begin(), forwards_.end(),
+                     [&](const Forward& one) { return lanes.lanes()[one.lane].op == one.op; });
 }
 
 void EngineUse::begin_landings() {
@@ -83,6 +125,12 @@ Progress EngineUse::step(LaneProgress& lanes) {
   const bool waits = lanes_wait_ && net_->rests() && !lanes.may_go_on();
   if (std::exchange(has_looked_, false) && waits) return Progress::idle;
   const Progress progress = waits ? Progress::idle : lanes.step();
+  if (progress == Progress::moved && will_forward(lanes)) {
+    // What came from some ranks of this host travels with what comes from others a moment later. The first turn in
+    // which nothing comes sends it; if this thread sleeps, the engine's own thread does.
+    lanes_wait_ = false;
+    return Progress::idle;
+  }
   if (!waits) lanes_wait_ = progress == Progress::idle || (progress == Progress::moved && !lanes.may_go_on());
   const auto tails = lanes_wait_ ? NetTransport::Tails::when_wanted : NetTransport::Tails::when_due;
   const bool left = !waits && net_->send(tails);

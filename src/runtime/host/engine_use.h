@@ -100,7 +100,16 @@ class EngineUse {
   void drain(const PeerHealth& health, Presence left);
 
  private:
+  // An operation that sends to another host what it, or one that it waits for, takes from a rank of this host.
+  struct Forward {
+    device::u32 lane;
+    device::u32 op;
+  };
+
   void enter();
+  void find_forwards();
+  // Whether one of them is the next operation of its lane.
+  bool will_forward(const LaneProgress& lanes) const;
   void begin_landings();
   void end_landings() {
     for (kernels::Landing* const landing : landings_) landing->end();
@@ -119,6 +128,7 @@ class EngineUse {
   bool leaves_host_ = false;                 // the last call's program has messages for other hosts
   bool lanes_wait_ = false;                  // for a message, since their last step
   bool has_looked_ = false;                  // the last step moved something, and found no message after that
+  std::vector<Forward> forwards_;            // of the program that has begun; short calls of crowded ranks only
   std::vector<kernels::Landing*> landings_;  // of the call in progress
   std::vector<Rank> unsent_;
   MissingMessages missing_;

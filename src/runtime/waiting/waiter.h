@@ -29,6 +29,9 @@ class Waiter {
     spin_polls_ = watches_core_ && shares_core_ ? 1 : lone_spin_polls_;
   }
 
+  // With more ranks on this host than cores: the first pause gives the core away.
+  bool yields_at_once() const { return memory_spin_polls_ == 1; }
+
   // Something moved: the next pause spins again.
   void reset() { polls_ = 0; }
 
