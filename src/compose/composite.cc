@@ -342,11 +342,22 @@ const std::vector<int>& Routes::exits(const Ends& ends) const {
   return composite_.at_root->exits[at(root_chunk(ends))];
 }
 
-// The host before the root's in the one tier there is, whose tree begins at the root's host.
-int Routes::last_host(int root_host) const {
-  const auto& members = composite_.tiers.front().groups.front();
+int Routes::last_host(ChunkId chunk) const {
+  const Ends of = ends(part(chunk));
+  return last_host(root_host(of), of);
+}
+
+// In the one tier there is, whose tree begins at the root's host: the host before that, or the last one of the tree.
+int Routes::last_host(int root_host, const Ends& ends) const {
+  const Tier& tier = composite_.tiers.front();
+  const auto& members = tier.groups.front();
   const int size = static_cast<int>(members.size());
-  return members[at((places_.front()[at(root_host)].index + size - 1) % size)];
+  int position = size - 1;
+  if (!tier.of_roots.empty()) {
+    const std::vector<Step>& steps = tree(0, 0, root_host, ends).step;
+    position = static_cast<int>(std::max_element(steps.begin(), steps.end()) - steps.begin());
+  }
+  return members[at((places_.front()[at(root_host)].index + position) % size)];
 }
 
 const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way) const {
@@ -377,7 +388,7 @@ void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, 
                                 std::vector<Move>& moves) const {
   if (!has_returns_) return;
   const int host = host_of(rank);
-  const int last = last_host(root);
+  const int last = last_host(root, ends);
   if (host != root && host != last) return;
   const SendKind kind = way == Way::in ? SendKind::reduce : SendKind::copy;
   const auto& with = composite_.hosts[at(last)].ranks;

@@ -185,8 +185,9 @@ class Routes {
   // How many different steps the strands of one frame begin in.
   int starts_of_frame() const;
 
-  // The host from which data returns to the root's host (RootHost). In most shapes it passes data to no other host.
-  int last_host(int root_host) const;
+  // The host from which the chunk returns to the root's host (RootHost): one that hears of it last, if its root has
+  // trees of its own. In most shapes it passes data to no other host.
+  int last_host(ChunkId chunk) const;
 
   // Visits the edges of the chunk's tree of hosts from one host: (child, step) for each child of `host`.
   void for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const;
@@ -248,6 +249,7 @@ class Routes {
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;
   int lead_host(int tier, int member, int root_host, const Ends& ends) const;
+  int last_host(int root_host, const Ends& ends) const;
   std::pair<int, Step> parent(int host, int root_host, const Ends& ends) const;
   template <typename Visit>
   void children(int host, int root_host, const Ends& ends, Visit&& visit) const;

@@ -36,8 +36,8 @@ class Loads {
 
   Cost cost() {
     if (composite_.at_root && !composite_.at_root->exits.empty()) {
-      const int root = routes_.host_of(composite_.root);
-      by_moves_ = {root, routes_.last_host(root)};
+      by_moves_ = {routes_.host_of(composite_.root)};
+      for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) by_moves_.insert(routes_.last_host(chunk));
     }
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
@@ -296,8 +296,13 @@ class Loads {
       for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
         moves.clear();
         routes_.moves(chunk, rank, moves);
-        for (const Move& move : moves)
-          if (routes_.host_of(move.peer) != host) (move.sends ? out : in) += bytes;
+        for (const Move& move : moves) {
+          const int other = routes_.host_of(move.peer);
+          if (other == host) continue;
+          (move.sends ? out : in) += bytes;
+          if (host == routes_.host_of(composite_.root) && move.sends != everyone_receives())
+            pass_back(host, other, bytes);
+        }
       }
       const topology::Attachment& way = model_.cluster().attachments[at(rank)];
       if (out > 0)
@@ -305,6 +310,12 @@ class Loads {
       if (in > 0)
         for (const Edge& edge : way.down) add(edge, in);
     }
+  }
+
+  // What the root's host gets back, or sends ahead of sums, passes links between leaf switches as well.
+  void pass_back(int root, int last, double bytes) {
+    if (several_leaves_)
+      pairs_.emplace_back(everyone_receives() ? std::pair(last, root) : std::pair(root, last), bytes);
   }
 
   // Of the links to the network and from it, the one that takes longest if each port passes a byte: hosts with equal

@@ -42,9 +42,9 @@
 //   9. Exits and returns of the root's host (RootHost). With links of the flat verifier from the root to the returns in
 //      the place of all other hosts, every device of the root's host ends with the chunk, or every contribution ends at
 //      the root once. The steps before the split depend on no return. An exit has the chunk by them (Broadcast), or
-//      sends its own contribution only after them (Reduce), so it can pass on other hosts' sums with it. Data returns
-//      from the last host after every host has it; sums that return are added there before that host's own reduction
-//      begins, and are part of its contribution from then on.
+//      sends its own contribution only after them (Reduce), so it can pass on other hosts' sums with it. All ranks
+//      find a chunk's last host by the same function. Data returns from there after every host has it; sums that
+//      return are added there before that host's own reduction begins, and are part of its contribution from then on.
 //  10. Frames and strands do not interact: all steps of a chunk are later by the same number.
 //  11. Order. With steps of its own (Order), every chunk's sends and arrivals at a rank keep the order in which they
 //      were: a send comes after the same arrivals, and copies after the same other arrivals; sums commute. So every

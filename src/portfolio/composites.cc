@@ -496,17 +496,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         // Of few hosts no other shape is much shorter than a ring. In other shapes than these the root's host sends all
         // data more than once.
         const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
-        if (racks || !once || (level != 0 && level != level_without_)) continue;
-        for (const Forest& forest : forests) {
-          if (forest.level != kNoLevel && forest.level != level) continue;
-          for (const Framing& frames : forest.frames)
-            add(result, {.collective = collective,
-                         .root = root,
-                         .level = level,
-                         .shape = shape,
-                         .frames = frames,
-                         .forest = &forest});
-        }
+        if (!racks && once) add_forests(result, of_shape, forests);
       }
     }
     if (collective != Collective::allreduce) {
@@ -518,13 +508,14 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
-  if (!unicast) add_packed(result, collective, root, at_root);
+  if (!unicast) add_packed(result, collective, root, at_root, forests);
   return result;
 }
 
 // Trees of roots, where they leave the links between hosts less busy than every shape. A butterfly has no frames.
 void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
-                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root) {
+                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                                  const std::vector<Forest>& forests) {
   constexpr double kLessBusy = 0.98;
   const OuterTrees* outer = outer_->find(collective, cluster_->host_of[at(root)]);
   if (outer == nullptr) return;
@@ -542,6 +533,22 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
       if (at_root.empty()) continue;
       variant.at_root = at_root[std::min(level, at_root.size() - 1)];
       if (frames.frames == 1 || simulated()) add(result, variant);
+    }
+    add_forests(result, packed, forests);
+  }
+}
+
+// What the root's host does goes by trees over its devices, of which some get data back.
+void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
+                                   const std::vector<Forest>& forests) const {
+  if (of_hosts.level != 0 && of_hosts.level != level_without_) return;
+  for (const Forest& forest : forests) {
+    if (forest.level != kNoLevel && forest.level != of_hosts.level) continue;
+    for (const Framing& frames : forest.frames) {
+      Variant variant = of_hosts;
+      variant.frames = frames;
+      variant.forest = &forest;
+      add(result, variant);
     }
   }
 }

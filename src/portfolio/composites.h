@@ -65,7 +65,10 @@ class CompositePlanner {
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
-                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root);
+                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                  const std::vector<Forest>& forests);
+  void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
+                   const std::vector<Forest>& forests) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;

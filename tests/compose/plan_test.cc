@@ -248,6 +248,37 @@ TEST_CASE("sums and copies between hosts in lines and rings hardly wait for one 
   }
 }
 
+TEST_CASE("data goes both ways round a ring of hosts and comes back to the devices of the root's host") {
+  // A device's link and its NIC carry 34 GB/s, and two links of 20 GB/s lead to a host.
+  topology::Topology machine = in_a_row(5, 4, {20, 20, 20, 20, 20});
+  for (topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::nvlink) link.gbytes_per_s = 24;
+  const double bytes = 64 << 20;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto candidates = portfolio::candidates(machine, collective, 0);
+    const auto best = portfolio::predict(candidates, static_cast<std::size_t>(bytes), 1, {}).front();
+    INFO(candidates[best.candidate].name << " for " << info(collective).name);
+    CHECK(best.time_us < 1.10 * bound_us(machine, collective, bytes));
+  }
+}
+
+TEST_CASE("what comes back to the root's host counts on slow links between switches") {
+  topology::Topology machine = in_a_row(4, 8, {80, 40, 20});
+  for (topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::nvlink) link.gbytes_per_s = 12;
+  portfolio::CompositePlanner planner(machine);
+  int returns = 0;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) {
+      if (!one.composite->at_root || !one.composite->at_root->has_returns()) continue;
+      if (one.composite->kinds.front()->has_entries()) continue;
+      ++returns;
+      INFO(one.composite->name << " for " << info(collective).name);
+      CHECK(one.cost.busy_us(1) > 0.98 * schedule::busiest_us_per_byte(compose::expand(*one.composite)));
+    }
+  CHECK(returns > 2);
+}
+
 TEST_CASE("of the trees of roots those count that carry data, for latency too") {
   // The sums of a line's hosts meet in its middle: 4 hops there and 4 back, 7 from a root at its end.
   const topology::Topology machine = in_a_row(8, 8, {20, 20, 20, 20, 20, 20, 20});
