@@ -125,6 +125,8 @@ class Receiver : public Connection {
     (void)consumer;
     return false;
   }
+  // True: when this object is destroyed, the engine writes nothing into posted memory any more.
+  virtual bool stops_at_once() const { return false; }
   // After deliver_to(): throws remote_error if no further message can come.
   virtual void check() {}
 };

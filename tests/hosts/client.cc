@@ -79,6 +79,7 @@ class Rank {
     if (verb == "two") return receive_from_two(words);
     if (verb == "pass") return pass_on(words);
     if (verb == "own") return gather_from_own_memory(words);
+    if (verb == "result") return gather_into_own_memory(words);
     if (verb == "circle") return pass_in_circle(words);
     return one_sided(verb, words);
   }
@@ -349,6 +350,38 @@ class Rank {
 
   // AllGather of so many bytes, a few times, from memory of ncclMemAlloc, or mapped memory that is registered or not.
   // The memory is gone when it has returned.
+  // AllGather into memory that is registered, or only plain. When the call has returned the result is the program's: it
+  // writes there, and nobody else.
+  std::string gather_into_own_memory(std::istringstream& words) {
+    std::size_t bytes = 0;
+    std::string kind;
+    words >> bytes >> kind;
+    const std::size_t all = static_cast<std::size_t>(ranks_) * bytes;
+    auto* const result =
+        static_cast<unsigned char*>(::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void* handle = nullptr;
+    if (kind == "registered") ncclCommRegister(comm_, result, all, &handle);
+    const auto value = [](std::size_t rank, std::size_t at) { return static_cast<unsigned char>(rank * 7 + at % 251); };
+    std::vector<unsigned char> own(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) own[i] = value(static_cast<std::size_t>(rank_), i);
+    std::string answer = "ok";
+    for (int round = 0; round < 3 && answer == "ok"; ++round) {
+      std::fill_n(result, all, 0xfe);
+      answer = outcome(ncclAllGather(own.data(), result, bytes, ncclUint8, comm_, nullptr));
+      for (std::size_t i = 0; answer == "ok" && i < all; ++i)
+        if (result[i] != value(i / bytes, i % bytes)) answer = "wrong data at element " + std::to_string(i);
+    }
+    if (answer != "ok") {
+      std::fill_n(result, all, 0xfd);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (std::count(result, result + all, 0xfd) != static_cast<std::ptrdiff_t>(all))
+        answer = "somebody wrote into the result of an ended call";
+    }
+    if (handle != nullptr) ncclCommDeregister(comm_, handle);
+    ::munmap(result, all);
+    return answer;
+  }
+
   std::string gather_from_own_memory(std::istringstream& words) {
     std::size_t bytes = 0;
     std::string kind;

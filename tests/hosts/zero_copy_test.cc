@@ -1,4 +1,4 @@
-// Net plugins send long messages from registered buffers of the program as they lie there.
+// Net plugins send long messages from registered buffers of the program as they lie there, and receive into them.
 #include <catch2/catch.hpp>
 #include <csignal>
 
@@ -80,4 +80,46 @@ TEST_CASE("a call that ends early takes registered buffers back from a net plugi
   CHECK(logs.count("send from 50000000\n") >= 1);
   CHECK(logs.count("\nregister 50000000\n") == logs.count("deregister 50000000\n"));
   CHECK(job.rank(0).ask("abort") == "ok");
+}
+
+TEST_CASE("a net plugin receives into registered results, and has given them back when the program gets them back",
+          "[processes]") {
+  if (is_skipped()) return;
+  const Logs logs;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1}, with_plugin(logs));
+  check_all_ok(job.init());
+  check_all_ok(job.ask("result 600002 registered"));
+  CHECK(told(logs, "receive into") >= 2);
+  CHECK(told(logs, "\nregister") >= 2);
+  CHECK(registrations_left(logs) == 0);
+  check_all_ok(job.ask("data 100000"));
+}
+
+TEST_CASE("other results, and those that a net plugin refuses, are received through slots", "[processes]") {
+  if (is_skipped()) return;
+  const Logs logs;
+  const Hosts hosts({"alpha", "beta"});
+  const bool refuses = GENERATE(false, true);
+  Job job(hosts, {0, 1}, with_plugin(logs, refuses ? std::string("refuse:") + kBytes : ""));
+  check_all_ok(job.init());
+  check_all_ok(job.ask(refuses ? "result 600002 registered" : "result 600002 plain"));
+  CHECK(told(logs, "receive into") == 0);
+  CHECK(told(logs, "\nregister") == 0);
+}
+
+TEST_CASE("a call that ends early takes registered results back from a net plugin before it returns", "[processes]") {
+  if (is_skipped()) return;
+  const Logs logs;
+  const Hosts hosts({"alpha", "beta"});
+  auto environment = with_plugin(logs, "stall:3");
+  environment["SCCL_TIMEOUT_MS"] = "1000";
+  Job job(hosts, {0, 1}, environment);
+  check_all_ok(job.init());
+  for (const std::string& answer : job.ask("result 10000000 registered"))
+    CHECK_THAT(answer, Catch::StartsWith("error"));
+  CHECK(logs.count("receive into 20000000\n") >= 1);
+  CHECK(logs.count("\nregister 20000000\n") >= 1);
+  CHECK(logs.count("\nregister 20000000\n") == logs.count("deregister 20000000\n"));
+  check_all_ok(job.ask("abort"));
 }

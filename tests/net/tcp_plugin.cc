@@ -7,6 +7,7 @@
 //   crash-listen  listen() dies                 wrong-data      every message of more than 100 bytes is changed
 //   offload       the device is one that works only inside kernels
 //   fail:N        the N-th call of isend, irecv or test fails
+//   stall:N       from the N-th message of more than 100000 bytes on, none of them is sent
 //   refuse:N      memory of N bytes is not registered
 //   refuse-device:N  memory of a device is not registered from the N-th time on
 //   lose-flush:N  the N-th flush and all later ones never complete
@@ -15,7 +16,7 @@
 // SCCL_TEST_NET_PCI makes it have a device for each path of this list: tcp0, tcp1, ...
 // A message must lie in the memory whose registration comes with it. SCCL_TEST_NET_LOG names a file that is told a line
 // for each device that is listened on, for each registration that begins or ends, and for each message that is sent
-// from memory of another length than the last one.
+// from memory, or received into memory, of another length than the last one.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -176,6 +177,8 @@ void* begin(Connection& c, void* data, std::size_t bytes, const void* registrati
   pending->message.data = static_cast<char*>(data);
   pending->message.room = bytes;
   if (c.sends) pending->message.length = bytes;
+  static std::atomic<int> long_ones{0};
+  if (c.sends && bytes > 100000 && fails_from("stall:", long_ones)) return pending;
   c.queue.push_back(&pending->message);
   if (fault() != "lazy") serve(c);
   return pending;
@@ -339,6 +342,9 @@ Result receive_message(void* receiver, int, void** data, Size* bytes, int*, void
                        void** request) {
   if (call_fails()) return kSystemError;
   if (const Result wrong = check_memory(data[0], static_cast<std::size_t>(bytes[0]), registrations[0])) return wrong;
+  static std::atomic<std::size_t> last{0};
+  if (const std::size_t into = static_cast<const Registration*>(registrations[0])->bytes; last.exchange(into) != into)
+    tell("receive into", into);
   *request = begin(*static_cast<Connection*>(receiver), data[0], static_cast<std::size_t>(bytes[0]), registrations[0]);
   return kSuccess;
 }

@@ -194,6 +194,9 @@ class PluginReceiver final : public End<Receiver> {
     return Request(&*receive);
   }
 
+  // As NCCL relies on: it gives buffers back when it has closed a connection.
+  bool stops_at_once() const override { return true; }
+
   // What came into device memory is flushed before it counts as received.
   std::optional<std::size_t> test(Request request) override {
     Receive& receive = *static_cast<Receive*>(request.state());

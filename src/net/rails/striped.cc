@@ -156,6 +156,11 @@ bool StripedReceiver::deliver_to(Consumer consumer) {
   return true;
 }
 
+bool StripedReceiver::stops_at_once() const {
+  return std::all_of(rails_.by_number.begin(), rails_.by_number.end(),
+                     [](const auto& rail) { return !rail || rail->stops_at_once(); });
+}
+
 void StripedReceiver::take(std::uint8_t rail, std::span<const std::byte> first, std::span<const std::byte> second) {
   if (rail != next_rail(delivered_) || !early_[rail].empty()) {
     auto& copy = early_[rail].emplace_back(first.begin(), first.end());

@@ -92,6 +92,7 @@ class StripedReceiver final : public Receiver {
   std::unique_ptr<Registration> register_memory(void* data, std::size_t bytes, MemoryKind kind) override;
   Request irecv(void* data, std::size_t bytes, Registration& memory) override;
   bool deliver_to(Consumer consumer) override;
+  bool stops_at_once() const override;
   void check() override;
   std::optional<std::size_t> test(Request request) override;
 

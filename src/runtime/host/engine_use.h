@@ -72,13 +72,21 @@ class EngineUse {
   // For a call that waits for ranks of this host: the engine's own thread drives it meanwhile.
   void leave() {
     if (!std::exchange(is_held_, false)) return;
-    end_landings();
+    if (!landings_.empty()) [[unlikely]] {  // the call ends early
+      end_landings();
+      net_->unsent(NetTransport::Unsent::to_come_is_lost);
+    }
     if (std::exchange(has_shown_, false)) [[unlikely]] {  // the call ends early
       net_->unsent(NetTransport::Unsent::of_buffers_is_lost);
       unsent_.clear();
     }
     waiter_.expect(Waiter::Polls::memory);
     net_->leave();
+  }
+  // A call ends early: when this returns, nothing comes into its result any more. For the thread that makes the call.
+  void end_receives() {
+    end_landings();
+    if (is_held_) net_->unsent(NetTransport::Unsent::to_come_is_lost);
   }
   // What the call that has begun exchanges with ranks of other hosts.
   std::vector<RemoteTraffic> traffic() const;

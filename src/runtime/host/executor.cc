@@ -248,6 +248,7 @@ void Executor::withdraw() {
   chooser_.vendor().end_early();
   engine_.note_early_end();
   kernels::end_landings(connections_.all());
+  engine_.end_receives();
   const bool shows_buffers =
       current_.collective && connections_.maps_buffers() && !current_.is_held_back() && !lanes_.finished();
   if (!membership_.control.withdrawal().withdraw() && shows_buffers) mapped_.take_back();

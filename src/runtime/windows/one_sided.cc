@@ -165,7 +165,10 @@ void OneSided::deregister_buffer(void* handle) {
   // The engine reads nothing there any more: no call is under way.
   const auto engine = net_->turns().hold();
   for (Rank peer = 0; peer < membership_.ranks; ++peer)
-    if (net_->reaches(peer)) net_->link(peer).outgoing().drop_stale_registrations();
+    if (net_->reaches(peer)) {
+      net_->link(peer).outgoing().drop_stale_registrations();
+      net_->link(peer).incoming().drop_stale_registrations();
+    }
 }
 
 void OneSided::put(const PutRequest& request) {

@@ -55,7 +55,9 @@ class Landing {
     device::u64 offset;     // in the message; 0 in the first part
     std::span<const std::byte> payload;
   };
-  // Stores a part and returns the place of the message's first byte; null: the part belongs into the slot.
+  // Stores a part and returns the place of the message's first byte; null: the part belongs into the slot. A message
+  // whose payload comes by itself is asked for with an empty part. Whoever has the place and stores there must have
+  // ended before the call does.
   device::u8* store(const Part& part);
 
  private:

@@ -164,10 +164,14 @@ std::vector<Rank> NetTransport::unsent(Unsent which) {
   for (const Rank peer : open_)
     attempt(peer, [&] {
       Link& link = *remote(peer).link;
-      if (which == Unsent::all ? link.settled() : !link.reads_buffers()) return true;
+      const bool has_any = which == Unsent::all               ? !link.settled()
+                           : which == Unsent::to_come_is_lost ? link.incoming().writes_buffers()
+                                                              : link.reads_buffers();
+      if (!has_any) return true;
       peers.push_back(peer);
       if (which == Unsent::of_buffers_is_lost)
         fail(ErrorCode::remote_error, "a call ended before its messages were sent");
+      if (which == Unsent::to_come_is_lost) fail(ErrorCode::remote_error, "a call ended before its messages had come");
       return false;
     });
   return peers;

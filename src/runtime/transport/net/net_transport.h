@@ -79,7 +79,8 @@ class NetTransport final : public HostTransport {
 
   // The peers to which the engine has not sent all that this rank has published, or all of that which it reads from the
   // program's buffers. The latter stays to be sent, or is lost with its connection: afterwards the engine reads none.
-  enum class Unsent : std::uint8_t { all, of_buffers, of_buffers_is_lost };
+  // to_come_is_lost: those from which the engine receives into the program's buffers; likewise.
+  enum class Unsent : std::uint8_t { all, of_buffers, of_buffers_is_lost, to_come_is_lost };
   std::vector<Rank> unsent(Unsent which = Unsent::all);
 
   // To a rank of another host. What is begun there, as a put, is sent like a message: by send(), or by the transport's

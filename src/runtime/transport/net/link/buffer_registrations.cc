@@ -11,11 +11,12 @@ std::shared_ptr<net::Registration> BufferRegistrations::of(const RegisteredBuffe
   drop_stale();
   std::shared_ptr<net::Registration>& made = made_[region];
   try {
-    // Engines only read what they send.
+    // Engines write only what they receive, which comes into results alone.
     made = connection.register_memory(const_cast<std::byte*>(region.begin), region.bytes, net::MemoryKind::host);
   } catch (const Error& error) {
-    log::info(log::Subsystem::net, "a buffer of {} bytes is sent through slots, since it cannot be registered: {}",
-              region.bytes, error.what());
+    log::info(log::Subsystem::net,
+              "messages of a buffer of {} bytes pass through slots, since it cannot be registered: {}", region.bytes,
+              error.what());
   }
   return made;
 }

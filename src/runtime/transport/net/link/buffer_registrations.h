@@ -1,4 +1,5 @@
-// Registrations of the program's buffers with one connection, made when something is first sent from there.
+// Registrations of the program's buffers with one connection, made when something is first sent from there, or
+// comes there.
 #pragma once
 
 #include <map>

@@ -133,18 +133,43 @@ bool BulkReceiver::connected(int peer) {
   }
 }
 
+// Registrations end before their connection, and after it nobody writes into buffers of the program.
+BulkReceiver::~BulkReceiver() {
+  messages_.clear();
+  buffers_registered_.clear();
+  registrations_.drop();
+  receiver_.reset();
+}
+
+bool BulkReceiver::writes_buffers() const {
+  return std::any_of(messages_.begin(), messages_.end(), [](const BulkMessage& one) { return one.place != nullptr; });
+}
+
 void BulkReceiver::post() {
   for (; posted_ < messages_.size() && posted_ < net::kMostRequests; ++posted_) {
     BulkMessage& message = messages_[posted_];
-    const RemoteRings::One& ring = rings_.of(message.kind);
-    if (const SlotMemory* const memory = rings_.device_slots())
-      message.request = receiver_->irecv(memory->at(ring.device_slot(message.position)), message.bytes,
-                                         registrations_.of_device(*receiver_));
-    else
-      message.request =
-          receiver_->irecv(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *receiver_));
+    message.request = irecv(message);
     if (!message.request) return;
   }
+}
+
+// Into the result if that is registered, else into the slot.
+net::Request BulkReceiver::irecv(BulkMessage& message) {
+  if (message.place != nullptr && !finds_place(message)) message.place = nullptr;
+  if (message.place != nullptr) return receiver_->irecv(message.place, message.bytes, *message.registration);
+  const RemoteRings::One& ring = rings_.of(message.kind);
+  if (const SlotMemory* const memory = rings_.device_slots())
+    return receiver_->irecv(memory->at(ring.device_slot(message.position)), message.bytes,
+                            registrations_.of_device(*receiver_));
+  return receiver_->irecv(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *receiver_));
+}
+
+bool BulkReceiver::finds_place(BulkMessage& message) {
+  if (message.registration) return true;
+  if (buffers_ == nullptr || !receiver_->stops_at_once()) return false;
+  const auto region = buffers_->find(reinterpret_cast<const std::byte*>(message.place), message.bytes);
+  if (region) message.registration = buffers_registered_.of(*region, *receiver_);
+  return message.registration != nullptr;
 }
 
 bool BulkReceiver::complete(const BulkMessage& message) {

@@ -21,7 +21,9 @@ struct BulkMessage {
   device::u64 position = 0;
   device::u32 signature = 0;
   std::size_t bytes = 0;
+  device::u8* place = nullptr;  // of a payload that comes: in the result of the call; null: in its slot
   net::Request request{};
+  std::shared_ptr<net::Registration> registration{};  // of the place
 };
 
 // Registers the slots with a connection: those of each ring kind when that kind is first used, those in memory of a
@@ -88,14 +90,24 @@ class BulkSender {
 
 class BulkReceiver {
  public:
-  BulkReceiver(RemoteRings& rings, std::unique_ptr<net::Listener> listener, std::uint64_t nonce)
-      : rings_(rings), registrations_(rings), listener_(std::move(listener)), nonce_(nonce) {}
-  ~BulkReceiver() { registrations_.drop(); }
+  // `buffers`: into which payloads may come as they are; null: into none.
+  BulkReceiver(RemoteRings& rings, std::unique_ptr<net::Listener> listener, std::uint64_t nonce,
+               const RegisteredBuffers* buffers)
+      : rings_(rings),
+        registrations_(rings),
+        buffers_(buffers),
+        buffers_registered_(buffers),
+        listener_(std::move(listener)),
+        nonce_(nonce) {}
+  ~BulkReceiver();
   BulkReceiver(const BulkReceiver&) = delete;
   BulkReceiver& operator=(const BulkReceiver&) = delete;
 
   const net::Handle& address() const { return address_; }
   void expect(const BulkMessage& message) { messages_.push_back(message); }
+  // True if the engine may write into buffers of the program.
+  bool writes_buffers() const;
+  void drop_stale_registrations() { buffers_registered_.drop_stale(); }
   bool settled() const { return messages_.empty(); }
   std::size_t awaited() const { return messages_.size(); }
 
@@ -116,10 +128,14 @@ class BulkReceiver {
  private:
   bool connected(int peer);
   void post();
+  net::Request irecv(BulkMessage& message);
+  bool finds_place(BulkMessage& message);
   bool complete(const BulkMessage& message);
 
   RemoteRings& rings_;
   SlotRegistrations registrations_;
+  const RegisteredBuffers* const buffers_;
+  BufferRegistrations buffers_registered_;
   std::unique_ptr<net::Listener> listener_;
   net::Handle address_ = listener_->handle();
   std::uint64_t nonce_;

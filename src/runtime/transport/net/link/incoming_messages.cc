@@ -21,7 +21,7 @@ void IncomingMessages::attach(const EndRequest& request, kernels::HostConnection
 }
 
 bool IncomingMessages::receive_bulk() {
-  return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message, nullptr); });
+  return bulk_ && bulk_->receive(setup_.peer, [this](const BulkMessage& message) { publish(message, message.place); });
 }
 
 // The message is the next one, and its ring has room for it.
@@ -62,12 +62,15 @@ void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::by
 
 void IncomingMessages::take_announcement(const RecordHead& head) {
   check_slot(head);
-  const u64 position = come(head.kind).slots++;
+  Ring& incoming = come(head.kind);
+  const u64 position = incoming.slots++;
   if (!bulk_) {
-    bulk_ = std::make_unique<BulkReceiver>(rings_, setup_.net.listen(setup_.device), setup_.nonce);
+    bulk_ = std::make_unique<BulkReceiver>(rings_, setup_.net.listen(setup_.device), setup_.nonce, setup_.buffers);
     owes_address_ = true;
   }
-  bulk_->expect({head.kind, position, head.signature, static_cast<std::size_t>(head.count)});
+  device::u8* const place =
+      setup_.buffers == nullptr ? nullptr : incoming.landing.store({position, head.signature, head.count, 0, {}});
+  bulk_->expect({head.kind, position, head.signature, static_cast<std::size_t>(head.count), place});
 }
 
 void IncomingMessages::publish(const BulkMessage& message, const device::u8* place) {

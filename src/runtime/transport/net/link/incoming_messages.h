@@ -25,6 +25,7 @@ class IncomingMessages {
     std::uint64_t nonce;
     Rank peer;  // the only one that may send
     const LinkShape& shape;
+    const RegisteredBuffers* buffers = nullptr;  // into which long payloads may come; null: into slots alone
   };
   explicit IncomingMessages(const Setup& setup);
   IncomingMessages(const IncomingMessages&) = delete;
@@ -38,6 +39,11 @@ class IncomingMessages {
   void take_lines(const RecordHead& head, std::span<const std::byte> payload);
   // Drives the bulk connection. True if a long payload has arrived.
   bool receive_bulk();
+  // True if the bulk connection may write into buffers of the program.
+  bool writes_buffers() const { return bulk_ && bulk_->writes_buffers(); }
+  void drop_stale_registrations() {
+    if (bulk_) bulk_->drop_stale_registrations();
+  }
   // True if all announced payloads have arrived.
   bool settled() const { return !bulk_ || bulk_->settled(); }
   // Whole messages and lines that have come, as OutgoingMessages::published() counts them.

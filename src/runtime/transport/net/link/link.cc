@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kLastFrames{20};
 Link::Link(const Setup& setup)
     : setup_(setup),
       out_({setup.shape, setup.rank, setup.nonce, setup.net.most_copied_bytes(), setup.buffers}),
-      in_({setup.net, setup.device, setup.nonce, setup.peer, setup.shape}) {}
+      in_({setup.net, setup.device, setup.nonce, setup.peer, setup.shape, setup.buffers}) {}
 
 void Link::attach(const EndRequest& request, kernels::HostConnection& end) {
   if (request.direction == schedule::Direction::outgoing)

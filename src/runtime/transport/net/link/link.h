@@ -72,7 +72,7 @@ class Link {
   bool reads_buffers() { return frames_out_ && (frames_out_->joins() ? !settled() : out_.reads_buffers()); }
   // Messages of the rings, without puts.
   OutgoingMessages& outgoing() { return out_; }
-  const IncomingMessages& incoming() const { return in_; }
+  IncomingMessages& incoming() { return in_; }
   OutgoingPuts& puts() { return puts_; }
   // What the interpreter at this end writes, and what it reads.
   std::array<std::span<std::byte>, 2> memory() const { return {out_.memory(), in_.memory()}; }
