@@ -234,6 +234,40 @@ def joined_unevenly(sccl, write, folder):
             write(f"| {preset} | {title} | " + " | ".join(cells) + " |")
 
 
+def with_some_nics(sccl, preset, hosts, every, nic_gbytes_per_s):
+    """Hosts of a preset on one switch; of each only one device of so many has a NIC."""
+    shown = subprocess.run([sccl, "topo", "--topo", f"{hosts}*{preset}", "--json"], check=True, capture_output=True, text=True)
+    topology = json.loads(shown.stdout)
+    fabric, devices = topology["ranks"] + topology["switches"] - 1, topology["ranks"] // hosts
+    kept = []
+    for link in topology["links"]:
+        if fabric in (link["src"], link["dst"]):
+            if min(link["src"], link["dst"]) % devices % every:
+                continue
+            link["gbytes_per_s"] = nic_gbytes_per_s
+        kept.append(link)
+    topology["links"] = kept
+    topology["name"] = f"{hosts} of {preset} with NICs at every {every}th device"
+    return topology
+
+
+def some_nics(sccl, write, folder):
+    names = ("allgather", "reducescatter", "allreduce", "broadcast", "alltoall")
+    write("\n## NICs at some devices, 64 MiB on every rank: predicted time over the bound\n")
+    write("4 hosts on one switch; NICs of 25 GB/s at every second or fourth device of a host, those with even or fourfold numbers.\n")
+    write("| hosts of | NICs at every | " + " | ".join(names) + " |\n|---|---|" + "---|" * len(names))
+    path = os.path.join(folder, "nics.json")
+    for preset in ("dgx1v", "dgx1p", "dgx-a100", "mi250x", "mi300x", "z52", "pcie4", "pcie8"):
+        for every in (2, 4):
+            with open(path, "w") as file:
+                json.dump(with_some_nics(sccl, preset, 4, every, 25), file)
+            cells = []
+            for one in names:
+                algo, us, bound, _ = plan(sccl, path, one, 64 * MIB, 4 * ranks_of(preset))
+                cells.append(f"{us / bound:.2f} {algo}")
+            write(f"| {preset} | {'second' if every == 2 else 'fourth'} | " + " | ".join(cells) + " |")
+
+
 def seconds(sccl, write):
     write("\n## Time and memory to plan\n\nOf the slowest of five collectives, each for 64 KiB and 1 GiB; two cores, other programs beside it.\n")
     write("| cluster | ranks | s | MB |\n|---|---|---|---|")
@@ -429,6 +463,7 @@ def main():
         against_bound(options.sccl, lines.append)
         own_topologies(options.sccl, lines.append, folder)
         joined_unevenly(options.sccl, lines.append, folder)
+        some_nics(options.sccl, lines.append, folder)
         short(options.sccl, lines.append)
         seconds(options.sccl, lines.append)
         heat_maps(options.sccl, lines.append, folder, picture_path)
