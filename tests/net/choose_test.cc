@@ -1,8 +1,22 @@
 // Which engine is offered, and what is told of those that cannot be used.
 #include "net/choose.h"
 
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include "base/fd.h"
 #include "net/engines.h"
 #include "net/self_test.h"
+#include "skip.h"
 
 using namespace net_test;
 
@@ -26,7 +40,48 @@ std::string refusal(const Settings& of) {
   return "";
 }
 
+void bring_up(const char* name) {
+  const FileDescriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  ::ioctl(any.get(), SIOCSIFFLAGS, &request);
+}
+
+// "" if UCX can be opened.
+std::string ucx_refusal(std::chrono::milliseconds interruption) {
+  try {
+    ucx::open({.nonce = 99, .devices = "lo", .reconnect_limit = interruption});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
+
+TEST_CASE("UCX waits for an interface that an interruption has put down, and tells of one that stays down") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0) _exit(sccl_test::kSkipped);
+    const std::string down = ucx_refusal({});
+    std::thread later([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      bring_up("lo");
+    });
+    const std::string interrupted = ucx_refusal(std::chrono::seconds(20));
+    later.join();
+    const bool right = down.find("lo is down") != std::string::npos && interrupted.empty();
+    if (!right) std::cerr << "down: " << down << "\ninterrupted: " << interrupted << std::endl;
+    _exit(right ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == sccl_test::kSkipped) return sccl_test::skip("no network namespace: root makes them");
+  CHECK(WEXITSTATUS(status) == 0);
+}
 
 TEST_CASE("a plugin that works comes before UCX only when it is found, and alone when it is named") {
   const Offer named = offer(settings("auto", plugin_path(12)));

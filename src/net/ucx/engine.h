@@ -24,8 +24,8 @@ struct Options {
   bool rdma = false;
   // Until then an interface is waited for that UCX_NET_DEVICES names and that is down.
   Deadline deadline = Deadline::in(std::chrono::milliseconds(0));
-  // A connection that fails before anything was sent over it is tried again for so long: the network may be
-  // interrupted.
+  // A connection that fails before anything was sent over it is tried again for so long, and `devices` that are all
+  // down are waited for: the network may be interrupted.
   std::chrono::milliseconds reconnect_limit{0};
   // No other engine reaches the peers: accept() throws UnreachablePeer when a peer that asked cannot be answered.
   bool is_only_way = false;

@@ -168,6 +168,18 @@ void check_net_devices(Deadline deadline) {
   }
 }
 
+void await_interface(const std::string& names, Deadline limit) {
+  const std::vector<std::string> items = items_of(names);
+  const auto all_down = [&] {
+    const Devices here = devices_here();
+    return std::all_of(items.begin(), items.end(), [&](const std::string& name) {
+      const auto known = here.find(name);
+      return known != here.end() && !known->second.empty();
+    });
+  };
+  while (!limit.passed() && all_down()) ::poll(nullptr, 0, limit.remaining_ms(kLookAgainMs));
+}
+
 void check_transports(const std::string& listing) {
   std::vector<std::string> left;
   std::istringstream lines(listing);
@@ -181,8 +193,14 @@ void check_transports(const std::string& listing) {
   }
   if (left.empty()) return;
   const char* const asked = std::getenv(kTransports);
-  fail(ErrorCode::invalid_usage, "UCX{} has {} alone, none of which reaches another host: add tcp, or unset {}",
-       asked == nullptr ? "" : fmt::format(" with {}={}", kTransports, asked), fmt::join(left, ", "), kTransports);
+  if (asked == nullptr)
+    fail(ErrorCode::system_error,
+         "UCX has {} alone, none of which reaches another host: this host has {}: bring a network interface up, or "
+         "install a UCX with tcp",
+         fmt::join(left, ", "), text_of(devices_here()));
+  fail(ErrorCode::invalid_usage,
+       "UCX with {}={} has {} alone, none of which reaches another host: add tcp, or unset {}", kTransports, asked,
+       fmt::join(left, ", "), kTransports);
 }
 
 PortTurn::PortTurn(int ports, Deadline deadline) {

@@ -14,8 +14,12 @@ namespace sccl::net::ucx {
 // that is down or has no address. Throws invalid_usage that tells the state of the named devices and which there are.
 void check_net_devices(Deadline deadline);
 
+// Waits until the limit for one of the interfaces ("eth0,eth1"), all of which are down: the network is interrupted.
+// Returns in any case; UCX finds what there is.
+void await_interface(const std::string& names, Deadline limit);
+
 // UCX_TLS must leave a transport that moves data between hosts. `listing` is what ucp_context_print_info writes. Throws
-// invalid_usage that names the transports that are left.
+// invalid_usage that names the transports that are left; without UCX_TLS system_error that tells the interfaces.
 void check_transports(const std::string& listing);
 
 // While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set.

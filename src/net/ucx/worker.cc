@@ -143,7 +143,10 @@ Worker::Worker(const Options& options)
 }
 
 void Worker::create(const Options& options) {
-  if (options.devices.empty()) check_net_devices(options.deadline);
+  if (options.devices.empty())
+    check_net_devices(options.deadline);
+  else
+    await_interface(options.devices, Deadline::in(options.reconnect_limit));
   ucp_config_t* config = nullptr;
   check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
