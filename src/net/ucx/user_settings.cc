@@ -180,7 +180,7 @@ void await_interface(const std::string& names, Deadline limit) {
   while (!limit.passed() && all_down()) ::poll(nullptr, 0, limit.remaining_ms(kLookAgainMs));
 }
 
-void check_transports(const std::string& listing) {
+std::vector<std::string> local_transports(const std::string& listing) {
   std::vector<std::string> left;
   std::istringstream lines(listing);
   for (std::string line; std::getline(lines, line);) {
@@ -188,9 +188,14 @@ void check_transports(const std::string& listing) {
     if (line.find(" resource ") == std::string::npos) continue;
     const std::string name = line.substr(line.find_last_of(' ') + 1);
     const std::string transport = name.substr(0, name.find('/'));
-    if (std::find(kWithinHost.begin(), kWithinHost.end(), transport) == kWithinHost.end()) return;
+    if (std::find(kWithinHost.begin(), kWithinHost.end(), transport) == kWithinHost.end()) return {};
     left.push_back(name);
   }
+  return left;
+}
+
+void check_transports(const std::string& listing) {
+  const std::vector<std::string> left = local_transports(listing);
   if (left.empty()) return;
   const char* const asked = std::getenv(kTransports);
   if (asked == nullptr)

@@ -18,8 +18,11 @@ void check_net_devices(Deadline deadline);
 // Returns in any case; UCX finds what there is.
 void await_interface(const std::string& names, Deadline limit);
 
-// UCX_TLS must leave a transport that moves data between hosts. `listing` is what ucp_context_print_info writes. Throws
-// invalid_usage that names the transports that are left; without UCX_TLS system_error that tells the interfaces.
+// `listing` is what ucp_context_print_info writes. If all transports of it move data within a host alone, their names.
+std::vector<std::string> local_transports(const std::string& listing);
+
+// UCX_TLS must leave a transport that moves data between hosts. Throws invalid_usage that names the transports that are
+// left; without UCX_TLS system_error that tells the interfaces.
 void check_transports(const std::string& listing);
 
 // While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set.

@@ -133,8 +133,12 @@ Worker::Worker(const Options& options)
                  options.rdma || ucp_.wires_up_safely ? Greetings::Handshake::at_any_time
                                                       : Greetings::Handshake::when_connected,
                  *this) {
+  const Deadline limit = Deadline::in(options.devices.empty() ? std::chrono::milliseconds(0) : options.reconnect_limit);
   try {
-    create(options);
+    while (!create(options, limit)) {  // the network was interrupted meanwhile
+      ucp_.cleanup(context_);
+      context_ = nullptr;
+    }
   } catch (...) {
     if (worker_) ucp_.worker_destroy(worker_);
     if (context_) ucp_.cleanup(context_);
@@ -142,11 +146,12 @@ Worker::Worker(const Options& options)
   }
 }
 
-void Worker::create(const Options& options) {
+// False before the limit if the chosen interface was down: `context_` is of no use then.
+bool Worker::create(const Options& options, Deadline limit) {
   if (options.devices.empty())
     check_net_devices(options.deadline);
   else
-    await_interface(options.devices, Deadline::in(options.reconnect_limit));
+    await_interface(options.devices, limit);
   ucp_config_t* config = nullptr;
   check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
@@ -172,7 +177,9 @@ void Worker::create(const Options& options) {
          text_of(made));
   check(made, what);
 
-  check_transports(listing_of(ucp_, context_));
+  const std::string listing = listing_of(ucp_, context_);
+  if (transports == nullptr && !limit.passed() && !local_transports(listing).empty()) return false;
+  check_transports(listing);
 
   // UCX listens on one port for each interface, and is at it when the worker has been made.
   const PortTurn turn(options.devices.empty() ? count_interfaces() : count_of(options.devices),
@@ -180,7 +187,12 @@ void Worker::create(const Options& options) {
   ucp_worker_params_t worker{};
   worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  check(ucp_.worker_create(context_, &worker, &worker_), "make a worker");
+  const ucs_status_t begun = ucp_.worker_create(context_, &worker, &worker_);
+  if (begun == UCS_ERR_NO_DEVICE && !limit.passed()) {
+    worker_ = nullptr;
+    return false;
+  }
+  check(begun, "make a worker");
   handle(kHelloMessage, hello_arrived);
   handle(kWelcomeMessage, head_arrived<Welcome, &Worker::on_welcome>);
   handle(kProbeMessage, head_arrived<Probe, &Worker::on_probe>);
@@ -199,6 +211,7 @@ void Worker::create(const Options& options) {
          "UCX's address has {} bytes, {} is the most: set UCX_NET_DEVICES to the devices that are needed",
          address_.size(), kMostHandleBytes - sizeof(HandleHead));
   if (ucp_.worker_get_efd(worker_, &wake_descriptor_) != UCS_OK) wake_descriptor_ = -1;
+  return true;
 }
 
 template <typename Function>

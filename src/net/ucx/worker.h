@@ -124,7 +124,7 @@ class Worker : private Reopener {
     void* request;
   };
 
-  void create(const Options& options);
+  bool create(const Options& options, Deadline limit);
   void on_hello(const Hello& hello, std::vector<std::byte> address);
   void on_welcome(const Welcome& welcome);
   void on_probe(const Probe& probe);
