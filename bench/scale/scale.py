@@ -187,12 +187,17 @@ def own_topologies(sccl, write, folder):
         write(f"| {name} | " + " | ".join(cells) + " |")
 
 
+def cluster_of(sccl, preset, hosts):
+    """The topology of hosts of a preset, the switch that joins them, and how many devices each has."""
+    shown = subprocess.run([sccl, "topo", "--topo", f"{hosts}*{preset}", "--json"], check=True, capture_output=True, text=True)
+    topology = json.loads(shown.stdout)
+    return topology, topology["ranks"] + topology["switches"] - 1, topology["ranks"] // hosts
+
+
 def in_a_row(sccl, preset, hosts, rates):
     """Hosts of a preset on switches of their own: each is joined to the next one by a link of this part of its NICs' rate, and the
     last to the first if there is a rate for it."""
-    shown = subprocess.run([sccl, "topo", "--topo", f"{hosts}*{preset}", "--json"], check=True, capture_output=True, text=True)
-    topology = json.loads(shown.stdout)
-    fabric, devices = topology["ranks"] + topology["switches"] - 1, topology["ranks"] // hosts
+    topology, fabric, devices = cluster_of(sccl, preset, hosts)
     for link in topology["links"]:
         for end, other in (("src", "dst"), ("dst", "src")):
             if link[end] == fabric:
@@ -236,9 +241,7 @@ def joined_unevenly(sccl, write, folder):
 
 def with_some_nics(sccl, preset, hosts, every, nic_gbytes_per_s):
     """Hosts of a preset on one switch; of each only one device of so many has a NIC."""
-    shown = subprocess.run([sccl, "topo", "--topo", f"{hosts}*{preset}", "--json"], check=True, capture_output=True, text=True)
-    topology = json.loads(shown.stdout)
-    fabric, devices = topology["ranks"] + topology["switches"] - 1, topology["ranks"] // hosts
+    topology, fabric, devices = cluster_of(sccl, preset, hosts)
     kept = []
     for link in topology["links"]:
         if fabric in (link["src"], link["dst"]):

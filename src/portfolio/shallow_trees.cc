@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <set>
 #include <utility>
 #include <vector>
@@ -307,7 +308,10 @@ void add_bytes(std::vector<double>& bytes, const Ways& ways, const schedule::Sch
   }
 }
 
-double busiest(const std::vector<double>& bytes, const Ways& ways) {
+double busiest_of(std::initializer_list<const schedule::Schedule*> schedules, std::span<const double> parts) {
+  const Ways ways((*schedules.begin())->topology);
+  std::vector<double> bytes(at(ways.count()), 0);
+  for (const schedule::Schedule* one : schedules) add_bytes(bytes, ways, *one, parts);
   double most = 0;
   for (int resource = 0; resource < ways.count(); ++resource)
     most = std::max(most, bytes[at(resource)] * ways.us_per_byte(resource));
@@ -316,19 +320,10 @@ double busiest(const std::vector<double>& bytes, const Ways& ways) {
 
 }  // namespace
 
-double busiest_of(const schedule::Schedule& one, std::span<const double> parts) {
-  const Ways ways(one.topology);
-  std::vector<double> bytes(at(ways.count()), 0);
-  add_bytes(bytes, ways, one, parts);
-  return busiest(bytes, ways);
-}
+double busiest_of(const schedule::Schedule& one, std::span<const double> parts) { return busiest_of({&one}, parts); }
 
 double busiest_of_both(const schedule::Schedule& in, const schedule::Schedule& out, std::span<const double> parts) {
-  const Ways ways(out.topology);
-  std::vector<double> bytes(at(ways.count()), 0);
-  add_bytes(bytes, ways, in, parts);
-  add_bytes(bytes, ways, out, parts);
-  return busiest(bytes, ways);
+  return busiest_of({&in, &out}, parts);
 }
 
 }  // namespace sccl::portfolio

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -31,6 +32,7 @@ constexpr unsigned kFirstMinorWithPrefixes = 17;  // 1.17: names of settings beg
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 constexpr std::chrono::milliseconds kBriefCloseLimit{100};
 constexpr std::chrono::seconds kPortTurnLimit{10};
+constexpr std::chrono::milliseconds kLookAgain{20};  // for an interface
 
 int count_of(const std::string& list) { return 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')); }
 
@@ -138,6 +140,7 @@ Worker::Worker(const Options& options)
     while (!create(options, limit)) {  // the network was interrupted meanwhile
       ucp_.cleanup(context_);
       context_ = nullptr;
+      std::this_thread::sleep_for(kLookAgain);
     }
   } catch (...) {
     if (worker_) ucp_.worker_destroy(worker_);
