@@ -1,6 +1,7 @@
 """The tests and measurements that need a GPU. Started by gpu-check.sh; `--help` names the parts."""
 import argparse
 import ctypes as C
+import faulthandler
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -323,10 +325,36 @@ def run_threads(job, seconds, environment=None):
     return spawn([["--threads-of", json.dumps(job)]], "", seconds, environment)
 
 
+class Told:
+    """What the ranks of a job told (NCCL_DEBUG): kept where the job fails, so that one run on a lent machine is enough."""
+    folder, kept, ends_at = None, 0, None
+
+    @classmethod
+    def keep(cls, texts, title):
+        cls.kept += 1
+        if cls.folder is None or cls.kept > 100:
+            return
+        cls.folder.mkdir(parents=True, exist_ok=True)
+        with open(cls.folder / f"{cls.kept:02}.txt", "w", encoding="utf-8") as kept:
+            kept.write(title + "\n")
+            for rank, text in enumerate(texts):
+                kept.write(f"--- worker {rank}, {len(text)} characters, the last 20000\n{text[-20000:]}\n")
+
+
+def read_all(file):
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
 def spawn(argument_lists, unique_id, seconds, environment=None):
-    workers = [subprocess.Popen([sys.executable, __file__, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                env={**os.environ, **(environment or {})}) for arguments in argument_lists]
-    results, deadline = [], time.monotonic() + seconds
+    if Told.ends_at is not None:
+        seconds = min(seconds, max(1, Told.ends_at - time.monotonic()))
+    # A hang is told by the library, with its reason, before the job is ended.
+    settings = {"NCCL_DEBUG": "INFO", "SCCL_TIMEOUT_MS": str(int(seconds * 600)), **os.environ, **(environment or {})}
+    told = [tempfile.TemporaryFile() for _ in argument_lists]
+    workers = [subprocess.Popen([sys.executable, __file__, *arguments, "--stacks-after", str(int(seconds * 0.5) + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True,
+                                env=settings) for arguments, file in zip(argument_lists, told)]
+    results, printed, deadline = [], [], time.monotonic() + seconds
     for worker in workers:
         worker.stdin.write(unique_id)
         worker.stdin.close()
@@ -339,12 +367,18 @@ def spawn(argument_lists, unique_id, seconds, environment=None):
         except subprocess.TimeoutExpired:
             found = {"error": f"did not end within {seconds} s"}
             worker.kill()
-            worker.communicate()
+            output, _ = worker.communicate()
+        printed.append(output)
         results.extend(found if isinstance(found, list) else [found])
+    if any("error" in result for result in results):
+        Told.keep([text + read_all(file) for text, file in zip(printed, told)], f"{argument_lists[0]} {environment or {}}\n{json.dumps(results)}")
+    for file in told:
+        file.close()
     return results
 
 
 def run_job(mode, job, seconds, environment=None):
+    environment = {**({"NCCL_DEBUG": "WARN"} if job["task"] in ("bench", "timed") else {}), **(environment or {})}
     if mode == "threads":
         return run_threads(job, seconds, environment)
     return spawn([["--rank-of", json.dumps(job), "--rank", str(rank)] for rank in range(job["ranks"])],
@@ -352,6 +386,8 @@ def run_job(mode, job, seconds, environment=None):
 
 
 def worker_main(options):
+    if options.stacks_after:
+        faulthandler.dump_traceback_later(options.stacks_after)
     if options.threads_of:
         job = json.loads(options.threads_of)
         job["meeting"] = threading.Barrier(job["ranks"], timeout=30)
@@ -485,7 +521,7 @@ def torch(report, options):
     if probe.returncode != 0:
         return report.skip("PyTorch's ProcessGroupNCCL", "torch with CUDA cannot be imported")
     ranks = 2
-    environment = {**os.environ, "LD_PRELOAD": os.environ["SCCL_LIB"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"}
+    environment = {"NCCL_DEBUG": "INFO", **os.environ, "LD_PRELOAD": os.environ["SCCL_LIB"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"}
     workers = [subprocess.Popen([sys.executable, str(HERE / "gpu_torch.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env={**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]
     outputs = []
@@ -502,6 +538,7 @@ def torch(report, options):
         else:
             report.check(f"torch {name}", [{} if verdict == "ok" else {"error": verdict}])
     if not all("TORCH done ok" in output for output in outputs):
+        Told.keep(outputs, "torch")
         report.check("torch", [{"error": output[-400:]} for output in outputs if "TORCH done ok" not in output])
 
 
@@ -561,15 +598,20 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer cases and sizes")
     parser.add_argument("--limit", default=120, type=int, help="seconds for one job")
     parser.add_argument("--short", default=30, type=int, help="seconds for one job of the first contact")
-    parser.add_argument("--probe-call", help=argparse.SUPPRESS)
+    parser.add_argument("--budget", type=int, help="seconds for all: parts that would begin later are skipped")
+    parser.add_argument("--stacks-after", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--probe-calls", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--threads-of", help=argparse.SUPPRESS)
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.threads_of or options.rank_of:
         worker_main(options)
-    if options.probe_call:
-        gpu_contact.probe_worker(options.probe_call)
+    if options.probe_calls:
+        gpu_contact.probe_worker()
+    Told.folder = pathlib.Path(options.results) / "told"
+    if options.budget:
+        Told.ends_at = time.monotonic() + options.budget
     try:
         driver = Driver()
     except (OSError, Failure) as error:
@@ -579,10 +621,15 @@ def main():
     for part in options.only.split(","):
         if part not in PARTS:
             parser.error(f"no part {part}")
+        if Told.ends_at is not None and time.monotonic() > Told.ends_at:
+            report.skip(part, f"the {options.budget} s of --budget are over")
+            continue
+        begin = time.monotonic()
         try:
             PARTS[part](report, options)
         except Exception as error:  # the other parts still run
             report.check(part, [{"error": repr(error)}])
+        print(f"      {part}: {time.monotonic() - begin:.1f} s", flush=True)
     name = "-".join(driver.name().lower().replace("nvidia", "").split()) or "gpu"
     folder = pathlib.Path(options.results)
     folder.mkdir(parents=True, exist_ok=True)

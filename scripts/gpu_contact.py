@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from gpu_device import Driver, Failure, OPS
@@ -17,6 +18,8 @@ ATTRIBUTES = {"multiprocessors": 16, "capability, major": 75, "capability, minor
               "shared memory of a multiprocessor": 81, "blocks of a multiprocessor": 106, "virtual memory": 102,
               "memory as file descriptors": 103, "pageable memory": 88, "streams wait for values": 122, "MPS": 133,
               "concurrent kernels": 31, "unified addressing": 41, "copy engines": 40, "compute mode": 20}
+
+SPIN_S = 0.5
 
 # One kernel waits until the host stores into a word that it sees, one writes where no memory is.
 PTX = b"""
@@ -70,9 +73,8 @@ class Spinner:
         self.launch("gpu_check_spin")
         time.sleep(0.05)
 
-    def end(self):
+    def release(self):
         self.word[0] = 1
-        self.driver.synchronize(self.stream)
 
 
 def beside(driver, spinner):
@@ -101,23 +103,22 @@ def beside(driver, spinner):
     }
 
 
-def probe_worker(name):
-    """One call while a kernel spins. Prints how long it took; a call that waits for the kernel does not come back by itself."""
+def probe_worker():
+    """Each call while a kernel spins, which is ended after a while: a call that waits for it takes as long."""
     driver = Driver()
     spinner = Spinner(driver)
-    calls = beside(driver, spinner)
-    spinner.spin()
-    begin = time.monotonic()
-    code = calls[name]()
-    seconds = time.monotonic() - begin
-    spinner.end()
-    print(json.dumps({"code": code, "ms": seconds * 1e3}), flush=True)
+    for name, call in beside(driver, spinner).items():
+        spinner.spin()
+        end = threading.Timer(SPIN_S, spinner.release)
+        begin = time.monotonic()
+        end.start()
+        code = call()
+        seconds = time.monotonic() - begin
+        end.cancel()
+        spinner.release()
+        driver.synchronize(spinner.stream)
+        print(json.dumps({"call": name, "code": code, "ms": seconds * 1e3}), flush=True)
     os._exit(0)
-
-
-PROBED = ("cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuMemsetD8Async on another stream",
-          "cuMemcpyHtoDAsync from pageable memory", "cuStreamCreate", "cuStreamSynchronize of another stream", "cuEventCreate",
-          "cuModuleLoadData", "cuModuleUnload")
 
 
 def probe(report, options, run_job):
@@ -129,22 +130,20 @@ def probe(report, options, run_job):
             report.facts[name] = str(error)
     report.facts["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "not set (8)")
     script = str(pathlib.Path(__file__).with_name("gpu_check.py"))
-    for name in PROBED[:4] if options.quick else PROBED:
-        try:
-            run = subprocess.run([sys.executable, script, "--probe-call", name], capture_output=True, text=True, timeout=5, check=False)
-            last = run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
-            if last.startswith("{"):
-                found = json.loads(last)
-                verdict = f"returns ({found['code']}) after {found['ms']:.2f} ms"
-            elif run.returncode < 0:
-                verdict = f"waits: the process ended by signal {-run.returncode}: {' '.join(run.stderr.split())[-100:]}"
-            else:
-                report.check(f"probe of {name}", [{"error": " ".join(run.stderr.split())[-200:]}])
-                continue
-        except subprocess.TimeoutExpired:
-            verdict = "waits for the kernel (5 s and more)"
-        report.waits.append({"call": name, "verdict": verdict})
-        print(f"while a kernel spins: {name} {verdict}", flush=True)
+    try:
+        run = subprocess.run([sys.executable, script, "--probe-calls"], capture_output=True, text=True, timeout=options.short, check=False)
+        output, ended = run.stdout, f"ended with status {run.returncode}: {' '.join(run.stderr.split())[-200:]}" if run.returncode else None
+    except subprocess.TimeoutExpired as expired:
+        output, ended = (expired.stdout or b"").decode(), f"did not end within {options.short} s"
+    for line in output.splitlines():
+        found = json.loads(line)
+        waits = found["ms"] > SPIN_S * 900
+        verdict = f"{'waits for the kernel' if waits else 'returns'} ({found['code']}), {found['ms']:.2f} ms"
+        report.waits.append({"call": found["call"], "verdict": verdict})
+        print(f"while a kernel spins: {found['call']} {verdict}", flush=True)
+    if ended:
+        # The call after the last one of the list is the one that did it.
+        return report.check("probe of the driver", [{"error": f"after {len(report.waits)} calls: {ended}"}])
     report.check("probe of the driver", [{"calls": len(report.waits)}])
 
 
@@ -157,17 +156,22 @@ def two_threads(report, options, run_job):
 def two_processes(report, options, run_job):
     job = {"task": "correctness", "ranks": 2, "quick": True}
     report.check("2 processes without MPS", run_job("processes", job, options.short, {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}))
+    with_service(report, "2 processes with MPS", lambda environment: report.check(
+        "2 processes with MPS", run_job("processes", job, options.short, environment)))
+
+
+def with_service(report, what, action):
+    """action(environment) beside a daemon of its own: another user's stays as it is."""
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None:
-        return report.skip("2 processes with MPS", "nvidia-cuda-mps-control is not installed")
-    # A daemon of its own: another user's stays as it is.
+        return report.skip(what, "nvidia-cuda-mps-control is not installed")
     with tempfile.TemporaryDirectory() as folder:
         environment = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         started = subprocess.run([control, "-d"], env={**os.environ, **environment}, capture_output=True, text=True, timeout=30, check=False)
         if started.returncode != 0:
-            return report.skip("2 processes with MPS", f"the daemon does not start: {(started.stdout + started.stderr).strip()[-200:]}")
+            return report.skip(what, f"the daemon does not start: {(started.stdout + started.stderr).strip()[-200:]}")
         try:
-            report.check("2 processes with MPS", run_job("processes", job, options.short, environment))
+            action(environment)
         finally:
             subprocess.run([control], input="quit\n", env={**os.environ, **environment}, capture_output=True, text=True, timeout=30, check=False)
 
@@ -228,8 +232,8 @@ def copy_bandwidth(driver, size):
 WAYS = {"in place": {}, "through slots": {"NCCL_P2P_DIRECT_DISABLE": "1"}}
 
 
-def measure(report, options, run_job, ranks, sizes, way, environment, title):
-    results = run_job("threads", {"task": "timed", "ranks": ranks, "sizes": sizes, "quick": options.quick}, options.limit, environment)
+def measure(report, options, run_job, ranks, sizes, way, environment, title, mode="threads"):
+    results = run_job(mode, {"task": "timed", "ranks": ranks, "sizes": sizes, "quick": options.quick}, options.limit, environment)
     errors = [result["error"] for result in results if "error" in result]
     if errors:
         return errors[0]
@@ -244,6 +248,11 @@ def latency(report, options, run_job):
     for ranks in options.ranks:
         error = measure(report, options, run_job, ranks, sizes, "in place", {}, "latency")
         report.check(f"latency by events, {ranks} ranks", [{"error": error}] if error else [{}])
+    def of_processes(environment):
+        for ranks in options.ranks:
+            error = measure(report, options, run_job, ranks, sizes, "processes, MPS", environment, "latency", "processes")
+            report.check(f"latency by events, {ranks} ranks as processes with MPS", [{"error": error}] if error else [{}])
+    with_service(report, "latency of processes with MPS", of_processes)
 
 
 def bandwidth(report, options, run_job):
