@@ -290,14 +290,17 @@ int cuMemcpyHtoDAsync_v2(u64 to, const void* from, unsigned long bytes, void* st
   // As pageable memory is: read before the call returns.
   std::vector<unsigned char> copy(static_cast<const unsigned char*>(from),
                                   static_cast<const unsigned char*>(from) + bytes);
-  stream_of(stream)->push(
-      [to, copy = std::move(copy)] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
+  const auto found = stream_of(stream);
+  found->push_copy(found->context.to_device, [to, copy = std::move(copy)] {
+    std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size());
+  });
   return kSuccess;
 }
 int cuMemcpyDtoHAsync_v2(void* to, u64 from, unsigned long bytes, void* stream) {
   if (const int code = enter("cuMemcpyDtoHAsync_v2")) return code;
   if (const int code = enter_work(stream)) return code;
-  stream_of(stream)->push([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  const auto found = stream_of(stream);
+  found->push_copy(found->context.to_host, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
 int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {

@@ -80,6 +80,7 @@ int cuMemFree_v2(unsigned long long);
 int cuStreamCreate(void**, unsigned);
 int cuStreamDestroy_v2(void*);
 int cuStreamSynchronize(void*);
+int cuMemcpyDtoHAsync_v2(void*, unsigned long long, unsigned long, void*);
 int cuStreamIsCapturing(void*, int*);
 int cuEventCreate(void**, unsigned);
 int cuEventDestroy_v2(void*);

@@ -48,6 +48,7 @@ struct Work {
   WorkKind kind = WorkKind::plain;
   std::string name;
   u64 id = 0;
+  Channel* engine = nullptr;  // of a copy
 };
 
 struct Graph {
@@ -111,7 +112,9 @@ struct FakeStream {
   void perform(const Work& work) {
     channel.await_head(work.id);
     if (work.kind != WorkKind::waits) channel.leave();
+    if (work.engine != nullptr) work.engine->await_head(work.id);
     if (context.fault == 0 || work.kind == WorkKind::mark) work.run();
+    if (work.engine != nullptr) work.engine->leave();
     if (work.kind == WorkKind::waits) channel.leave();
   }
   void push(Work work) {
@@ -124,14 +127,20 @@ struct FakeStream {
       }
     }
     work.id = ++next;
-    channel.enter(work.id, [&] {
+    Channel* const engine = work.engine;
+    const auto line_up = [&, id = work.id] {
       const std::lock_guard lock(mutex);
+      if (engine != nullptr) engine->enter(id, [] {});
       queue.push_back(std::move(work));
       ++pushed;
-    });
+    };
+    channel.enter(work.id, line_up);
     changed.notify_all();
   }
   void push(std::function<void()> work) { push(Work{std::move(work), WorkKind::plain, "a copy", 0}); }
+  void push_copy(Channel& engine, std::function<void()> work) {
+    push(Work{std::move(work), WorkKind::plain, "a copy", 0, &engine});
+  }
   void drain() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return completed == pushed; });

@@ -105,6 +105,9 @@ struct Context {
   std::atomic<int> fault{0};  // what every call returns from now on
   Room room;
   std::array<Channel, kMostChannels> channels;
+  // An engine for each direction between host and device. A copy stands there from its call on, though its stream has
+  // not come to it yet, and those of other streams wait behind it (seen on an H200 with driver 580).
+  Channel to_device, to_host;
   std::atomic<int> streams{0};  // made so far
 
   // Of processes that take turns on the device.

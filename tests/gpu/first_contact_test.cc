@@ -344,7 +344,7 @@ TEST_CASE("a kernel takes 24 blocks at most, or what the configuration or the en
 TEST_CASE("a device that has faulted is told, and its communicators can be destroyed") {
   for (const bool aborts : {false, true}) {
     INFO(aborts);
-    std::atomic<bool> called{false};
+    std::atomic<bool> asked{false};
     const bool ended = returns([&] {
       const auto results = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
         const OnDevice device;
@@ -354,13 +354,13 @@ TEST_CASE("a device that has faulted is told, and its communicators can be destr
         std::string wrong;
         if (rank == 0) {
           wrong = sum(comm, device.stream(), data);  // waits for rank 1
-          called = true;
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           fake_cuda_fault(0);
           if (const std::string error = async_error(comm); !contains(error, "illegal memory access"))
             wrong += "told: " + error;
+          asked = true;
         }
-        while (!called) std::this_thread::yield();
+        while (!asked) std::this_thread::yield();
         aborts ? ncclCommAbort(comm) : ncclCommDestroy(comm);
         return wrong;
       });
@@ -427,6 +427,33 @@ TEST_CASE("a replay beside another call that no event orders ends with an error,
     return wrong;
   });
   CHECK(failures(results) == "");
+}
+
+// Copies of all streams stand in one line, where a copy behind a kernel that waits holds up those of others.
+TEST_CASE("a rank that reads every result before its next call is not held up by another rank's copies") {
+  std::atomic<int> made{0}, about_to_copy{0};
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+          std::vector<float> data(1000, 1), result(1000);
+          const unsigned long bytes = data.size() * sizeof(float);
+          std::string wrong = sum(comm, device.stream(), data);
+          device.synchronize();
+          ++made;
+          while (made < 2) std::this_thread::yield();
+          // Rank 1 copies its first result when rank 0 may have made the second call, and the copy behind it.
+          if (rank == 1) {
+            while (about_to_copy == 0) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          } else {
+            about_to_copy = 1;
+            wrong += sum(comm, device.stream(), data);
+          }
+          cuMemcpyDtoHAsync_v2(result.data(), reinterpret_cast<std::uintptr_t>(data.data()), bytes, device.stream());
+          if (!ends(device.stream())) wrong += "a copy is held up";
+          if (rank == 1) wrong += sum(comm, device.stream(), data);
+          if (!ends(device.stream())) wrong += "a call is held up";
+          if (data[999] != 4) wrong += "the sum is " + std::to_string(data[999]);
+          return wrong;
+        })) == "");
 }
 
 // 10: non-blocking communicators

@@ -109,8 +109,8 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
   for (const Mode mode : modes()) {
     const auto told = run(mode, 4, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       std::vector<float> data(4000, 1);
-      if (rank == 0) {  // stays idle until the others have failed
-        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      if (rank == 0) {  // stays idle until the others have failed, whose calls wait for its own for a second
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
         return "";
       }
       std::string text = reduce(comm, device.stream(), data, data.size());
@@ -169,7 +169,7 @@ TEST_CASE("a call after a peer has been ended throws before anything is enqueued
       abort(comm, device);
       return "";
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // rank 0's call waits for this one for a second
     return reduce(comm, device.stream(), data, data.size());
   });
   INFO(told[1]);

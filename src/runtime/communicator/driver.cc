@@ -459,6 +459,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
       });
   }
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
+  // Those of this group have all launched: only ranks of other threads are waited for.
+  for (Workload* work : all) work->communicator->on_device()->keep_pace();
   return first;
 }
 
@@ -473,8 +475,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   if (communicator.profiler() != nullptr) begin_profiled(profiled, communicator, {&request, 1}, {}, request.stream);
   guarded(communicator, [&] {
     device.prepare(request);
-    device.keep_pace();
     device.launch_all();
+    device.keep_pace();
   });
 }
 

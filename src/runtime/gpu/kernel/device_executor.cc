@@ -224,11 +224,6 @@ void DeviceExecutor::drop_prepared() noexcept {
   launcher_.drop();
 }
 
-void DeviceExecutor::keep_pace() {
-  const PreparedCall* const first = prepared_.first();
-  if (first != nullptr && first->capture.id == 0) launcher_.pace().keep();
-}
-
 void DeviceExecutor::add_window(const Window& window) {
   withdrawal_.lend_windows();
   resources_->hold(window.mappings);

@@ -63,8 +63,8 @@ class DeviceExecutor {
   DeviceChooser& chooser() { return chooser_; }
   // Throws invalid_usage where the driver does not tell when a kernel has been launched.
   void check_launch_events() const;
-  // Between prepare() and launching: see LaunchPace::keep.
-  void keep_pace();
+  // After launching: see LaunchPace::keep.
+  void keep_pace() { launcher_.pace().keep(); }
 
   // Kernels use the window's mappings from now on. When the window is deregistered, the caller releases it, too.
   void add_window(const Window& window);

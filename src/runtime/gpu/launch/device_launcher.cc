@@ -27,7 +27,8 @@ void DeviceLauncher::launch(PreparedCall& call, VendorGroup& group) {
     launch_by_vendor(call, group);
   else
     call.in_stream ? launch_in_stream(call) : launch_kernel(call);
-  if (call.collective) pace_.count_collective();
+  using Captured = LaunchPace::Captured;
+  if (call.collective) pace_.count_collective(call.capture.id == 0 ? Captured::no : Captured::yes);
 }
 
 void DeviceLauncher::launch_by_vendor(PreparedCall& call, VendorGroup& group) {

@@ -55,7 +55,6 @@ class PreparedCalls {
   // Adds a call for this stream; its member `call` has its old content. The reference is valid until the launch.
   PreparedCall& add(gpu::Stream stream);
   // The first call that has not been taken; null if there is none. take() also takes this call.
-  const PreparedCall* first() const { return taken_ == count_ ? nullptr : calls_[taken_].get(); }
   PreparedCall* take();
   // The one that was added last.
   PreparedCall& last() { return *calls_[count_ - 1]; }
