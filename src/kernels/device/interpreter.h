@@ -42,22 +42,25 @@ class Interpreter {
     Turn& turn = begun.turn;
     const Outcome ready = target_.await(
         [&] {
-          if (is_finished(lane, state)) return Outcome::finished;
-          turn = turn_of(lane, state);
-          return readiness(turn, state);
+          for (;;) {
+            if (is_finished(lane, state)) {
+              acquire_owed();
+              return Outcome::finished;
+            }
+            turn = turn_of(lane, state);
+            const Outcome found = readiness(turn, state);
+            if (Target::kAlone || found != Outcome::progressed || turn.op->kind == OpKind::move) return found;
+            pass_run(lane, turn, state, target_.lane_word(lanes_, lane_index));
+          }
         },
-        [&] {
-          target_.acquire(owed_);
-          owed_ = Scope::none;
-        });
+        [&] { acquire_owed(); });
     if (ready != Outcome::progressed) return ready;
     Motion motion = Motion::none;
     if (turn.acts) {
       const Op& op = *turn.op;
-      if (!Target::kAlone && is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); })) {
-        target_.commit([&] { blocked(state, first_sender(op)); });
-        return Outcome::blocked;
-      }
+      if constexpr (!Target::kAlone)
+        if (is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); }))
+          return target_.agree([&] { return look_for_missing(op, state); });
       motion = execute(op, turn.slice, turn.elements);
     } else {
       hold_nothing();
@@ -74,7 +77,8 @@ class Interpreter {
     LaneState& state = lanes_[lane_index];
     target_.commit([&] {
       if (begun.motion != Motion::none) {
-        if (begun.turn.op->kind == OpKind::post) describe_buffers(*begun.turn.op, begun.turn.slice);
+        if (Target::kAlone && begun.turn.op->kind == OpKind::post)
+          describe_buffers(*begun.turn.op, begun.turn.slice);
         target_.release(reach(begun));
         complete(begun.turn, begun.motion);
       }
@@ -90,9 +94,35 @@ class Interpreter {
 
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program_.ops[lane.op_begin + state.op];
-    if (op.kind != OpKind::move) return {&op, state.slice, 0, (call_.chunks[op.chunk].flags & kAbsent) == 0};
+    if (op.kind != OpKind::move) return {&op, state.slice, 0, is_present(op)};
     const u64 elements = slice_elements(op, state.slice);
     return {&op, state.slice, elements, elements > 0};
+  }
+
+  bool is_present(const Op& op) const { return (call_.chunks[op.chunk].flags & kAbsent) == 0; }
+
+  void acquire_owed() {
+    target_.acquire(owed_);
+    owed_ = Scope::none;
+  }
+
+  // Leader of a block: the operation of this turn, which moves no data, and those of its kind that follow it and are
+  // ready, too. A program in place has one for each peer, and they share their fences.
+  void pass_run(const Lane& lane, const Turn& turn, LaneState& state, u64* told) {
+    const Op* const ops = turn.op;
+    const u32 most = lane.order == LaneOrder::op_major ? lane.op_count - state.op : 1;
+    u32 count = 1;
+    while (count < most && ops[count].kind == ops->kind &&
+           readiness({&ops[count], turn.slice, 0, is_present(ops[count])}, state) == Outcome::progressed)
+      ++count;
+    acquire_owed();
+    if (ops->kind == OpKind::post)
+      SCCL_ROLLED for (u32 i = 0; i < count; ++i) if (is_present(ops[i])) describe_buffers(ops[i], turn.slice);
+    if (ops->kind != OpKind::drain) target_.release(Scope::system);
+    SCCL_ROLLED for (u32 i = 0; i < count; ++i) {
+      if (is_present(ops[i])) complete({&ops[i], turn.slice, 0, true}, Motion::messages);
+      advance(lane, ops[i], state, told);
+    }
   }
 
   bool is_finished(const Lane& lane, const LaneState& state) const {
@@ -177,10 +207,11 @@ class Interpreter {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via == Via::local) continue;
       Connection& connection = connections_[operand.connection];
+      const bool message = op.kind == OpKind::move && operand.via == Via::slot;
+      if (message && goes_by_words()) continue;  // words_arrived() waits for all at a time
       const Outcome arrival =
-          op.kind == OpKind::move && operand.via == Via::slot
-              ? with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); })
-              : arrived<Simple>(op, connection, state);
+          message ? with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); })
+                  : arrived<Simple>(op, connection, state);
       if (arrival != Outcome::progressed) return arrival;
     }
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
@@ -233,19 +264,54 @@ class Interpreter {
   }
 
   bool is_flagged(const Op& op) const { return op.kind == OpKind::move && !is_fenced(); }
+  bool goes_by_words() const {
+    return with_protocol([](auto wire) { return wire.kByWords; });
+  }
 
-  // Tests all words of the messages that have begun; each thread tests its share. Lines are copied into the bounce
-  // buffers and stay there until all lines have arrived.
+  // Copies the messages that have begun into the bounce buffers, each thread its share; what has come stays there until
+  // all has.
   bool words_arrived(const Op& op, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
+    return with_protocol([&](auto wire) {
+      using Wire = decltype(wire);
+      if constexpr (Wire::kByWords) return take_words<Wire>(op, bytes);
+      SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
+        const Access& operand = program_.operands[op.operand_begin + i];
+        if (operand.via != Via::slot) continue;
+        Connection& connection = connections_[operand.connection];
+        if constexpr (!Wire::kByWords)
+          if (!Wire::whole(connection, target_.bounce(i), bytes, signature(op))) return false;
+      }
+      return true;
+    });
+  }
+
+  template <class Wire>
+  bool take_words(const Op& op, u64 bytes) {
+    const u32 words = Wire::word_count(bytes);
+    const u32 count = op.operand_count * words;
+    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
+      const u32 i = at / words;
+      const Access& operand = program_.operands[op.operand_begin + i];
+      if (operand.via != Via::slot) continue;
+      Connection& connection = connections_[operand.connection];
+      u32 polls = 0;
+      while (!Wire::take_word(connection, at - i * words, target_.bounce(i), bytes, signature(op)))
+        if (++polls >= target_.patience()) return false;
+    }
+    return true;
+  }
+
+  // Leader: some message that has begun is not there, or is of another call.
+  Outcome look_for_missing(const Op& op, LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
       const Access& operand = program_.operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
       Connection& connection = connections_[operand.connection];
-      if (!with_protocol([&](auto wire) { return wire.whole(connection, target_.bounce(i), bytes, signature(op)); }))
-        return false;
+      const Outcome arrival = with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); });
+      if (arrival != Outcome::progressed) return arrival;
     }
-    return true;
+    return blocked(state, first_sender(op));
   }
 
   int first_sender(const Op& op) const {
@@ -391,9 +457,16 @@ class Interpreter {
                          bytes);
   }
 
-  // Every thread unpacks its share of the `ll` words; the leader records the addresses of the operands.
+  // The threads of a block share the operands, whose addresses may lie in headers that they have to load.
   bool gather_operands(const Op& op, u64 slice, u64 bytes) {
-    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
+    if constexpr (Target::kAlone) {
+      return gather_operands(op, slice, bytes, 0, 1);
+    } else {
+      return target_.all([&] { return gather_operands(op, slice, bytes, Target::thread(), Target::threads()); });
+    }
+  }
+  bool gather_operands(const Op& op, u64 slice, u64 bytes, u32 first, u32 step) {
+    SCCL_ROLLED for (u32 i = first; i < op.operand_count; i += step) {
       const Access& operand = program_.operands[op.operand_begin + i];
       const bool original = operand.buffer == Buffer::input && operand.via != Via::slot;
       Source source{nullptr, original ? call_.scale_bits : Target::one_bits(call_.type)};
@@ -405,7 +478,7 @@ class Interpreter {
         if (source.data == nullptr) return false;
         if (original) source.scale_bits = Simple::header(connection).scale_bits;
       }
-      if (Target::leads()) target_.sources()[i] = source;
+      target_.sources()[i] = source;
     }
     return true;
   }
@@ -486,7 +559,28 @@ class Interpreter {
     return count;
   }
 
+  template <class Wire>
+  void put_words(const Op& op, u64 bytes) {
+    if (!op.sends) return;
+    target_.sync();
+    const u8* const result = target_.sinks()[0];
+    const u32 words = Wire::word_count(bytes);
+    const u32 count = op.destination_count * words;
+    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
+      const u32 i = at / words;
+      const Access& destination = program_.destinations[op.destination_begin + i];
+      if (destination.via != Via::slot) continue;
+      Wire::put_word(connections_[destination.connection], at - i * words, result, bytes, signature(op));
+    }
+  }
+
   bool deliver(const Op& op, u64 slice, u64 bytes) {
+    if (goes_by_words()) {
+      with_protocol([&](auto wire) {
+        if constexpr (decltype(wire)::kByWords) put_words<decltype(wire)>(op, bytes);
+      });
+      return true;
+    }
     bool result_seen = false;
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
       const Access& destination = program_.destinations[op.destination_begin + i];
@@ -497,7 +591,8 @@ class Interpreter {
       const u8* result = target_.sinks()[0];
       if (destination.via == Via::slot)
         with_protocol([&](auto wire) {
-          if constexpr (!decltype(wire)::kInPlace) wire.pack(connection, result, bytes, signature(op));
+          using Wire = decltype(wire);
+          if constexpr (!Wire::kInPlace && !Wire::kByWords) Wire::pack(connection, result, bytes, signature(op));
         });
       else if (!target_.put(connection, remote_address(destination, slice), result, bytes))
         return false;

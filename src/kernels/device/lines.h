@@ -46,6 +46,7 @@ struct Lines {
   static constexpr bool kFenced = false;
   static constexpr bool kInPlace = false;
   static constexpr bool kLends = false;
+  static constexpr bool kByWords = false;
   static constexpr u32 kFlagShift = 0;
 
   static constexpr u64 longest(const Connection&) { return kLineMessageBytes; }

@@ -6,6 +6,9 @@
 //   kFenced                    the order of payload and flag needs fences; else every word or line has a flag
 //   kInPlace                   messages are read and written in their slots; else they are packed and unpacked
 //   kLends                     the payload of one slot may serve several messages, where the target has that
+//   kByWords                   take_word() and put_word() take the place of whole(), unpack() and pack(): the threads of
+//                              a block share the words of all messages of an operation, so that those of several peers
+//                              are on their way at a time
 //   kFlagShift                 a word of flags holds the flag above this bit
 //   longest(connection)        bytes of the longest message
 //   word(connection)           the word that tells of the next message
@@ -86,6 +89,7 @@ struct Slots {
   static constexpr bool kFenced = true;
   static constexpr bool kInPlace = true;
   static constexpr bool kLends = true;
+  static constexpr bool kByWords = false;
   static constexpr u32 kFlagShift = 0;
 
   static u64 longest(const Connection& connection) { return connection.slot_bytes; }
@@ -153,27 +157,40 @@ struct LowLatency {
   static constexpr bool kFenced = false;
   static constexpr bool kInPlace = false;
   static constexpr bool kLends = false;
+  static constexpr bool kByWords = true;
   static constexpr u32 kFlagShift = 32;
 
   static constexpr u64 longest(const Connection&) { return kLlPayloadBytes; }
-  static u64 flag(const Connection& connection, u32 = 0) { return connection.ll_position % 0xfffffffeull + 1; }
+  // Not 0, and another one for each of the next 2^31 messages.
+  static u64 flag(const Connection& connection, u32 = 0) { return (connection.ll_position & 0x7fffffffu) | 0x80000000u; }
   static u64* word(Connection& connection) { return words(connection); }
 
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
 
-  static u64 word_count(u64 bytes) { return 1 + (bytes + 3) / 4; }
+  static u32 word_count(u64 bytes) { return 1 + static_cast<u32>((bytes + 3) / 4); }
 
   static Sight sight(Connection& connection, u64 seen, u32 signature) {
     return sight_of(seen, flag(connection), signature);
   }
 
-  static bool whole(Connection& connection, u8*, u64 bytes, u32) {
-    const u64 expected = flag(connection);
-    u64* slot = words(connection);
-    const u64 count = word_count(bytes);
-    SCCL_ROLLED for (u64 i = Target::thread(); i < count;
-                     i += Target::threads()) if (Target::load_relaxed(&slot[i]) >> kFlagShift != expected) return false;
+  // Copies the payload of word `index` to `to`; the first word has none. False: the word is not there, or is of another
+  // call. A word may be taken again.
+  static bool take_word(Connection& connection, u32 index, u8* to, u64 bytes, u32 signature) {
+    const u64 seen = Target::load_relaxed(words(connection) + index);
+    if (seen >> kFlagShift != flag(connection)) return false;
+    if (index == 0) return static_cast<u32>(seen) == signature;
+    const u64 at = (index - 1) * 4ull;
+    const u32 word = static_cast<u32>(seen);
+    copy_payload(to + at, &word, bytes - at);
     return true;
+  }
+  static void put_word(Connection& connection, u32 index, const u8* from, u64 bytes, u32 signature) {
+    u32 word = signature;
+    if (index > 0) {
+      word = 0;
+      copy_payload(&word, from + (index - 1) * 4ull, bytes - (index - 1) * 4ull);
+    }
+    Target::store_relaxed(words(connection) + index, flag(connection) << kFlagShift | word);
   }
 
   static bool has_room(Connection& connection, u64) {
@@ -184,25 +201,8 @@ struct LowLatency {
   static u64& seen_tail(Connection& connection) { return connection.ll_seen_tail; }
   static const Tail& tail(const Connection& connection) { return connection.ring->ll_tail; }
 
-  static void unpack(Connection& connection, u8* to, u64 bytes) {
-    const u64* slot = words(connection) + 1;
-    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
-      const u32 word = static_cast<u32>(Target::load_relaxed(&slot[at / 4]));
-      Target::copy_word(to + at, &word, bytes - at < 4 ? bytes - at : 4);
-    }
-  }
-
-  static void pack(Connection& connection, const u8* from, u64 bytes, u32 signature) {
-    const u64 flagged = flag(connection) << kFlagShift;
-    u64* slot = words(connection);
-    if (Target::leads()) Target::store_relaxed(slot, flagged | signature);
-    ++slot;
-    SCCL_ROLLED for (u64 at = Target::thread() * 4ull; at < bytes; at += Target::threads() * 4ull) {
-      u32 word = 0;
-      Target::copy_word(&word, from + at, bytes - at < 4 ? bytes - at : 4);
-      Target::store_relaxed(&slot[at / 4], flagged | word);
-    }
-  }
+  // take_word() has copied the message already.
+  static constexpr void unpack(Connection&, u8*, u64) {}
 
   // Every word has been published by its own flag.
   static void publish(Connection& connection, u32, u64) { ++connection.ll_position; }
@@ -212,6 +212,15 @@ struct LowLatency {
   static void consume(Connection& connection, u64) {
     ++connection.ll_position;
     Target::store_published(&connection.ring->ll_tail.value, connection.ll_position);
+  }
+
+ private:
+  // At most one word.
+  static void copy_payload(void* to, const void* from, u64 left) {
+    if (left >= 4 && (reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from)) % 4 == 0)
+      *static_cast<u32*>(to) = *static_cast<const u32*>(from);
+    else
+      Target::copy_word(to, from, left < 4 ? left : 4);
   }
 };
 

@@ -99,6 +99,8 @@ class Block {
   }
   static u64 one_bits(DataType type) { return one_of(type); }
 
+  // Polls of a word before the leader looks whether to wait on.
+  u32 patience() const { return lone_lane_ ? 64 : 1; }
   static u32 thread() { return thread_index(); }
   static u32 threads() { return thread_count(); }
   static bool leads() { return thread_index() == 0; }

@@ -128,11 +128,11 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, cons
     memory.stopped = !take_ticket(arguments.control, arguments.ticket, blocks);
     if (memory.stopped)
       stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
-    else if (block_index() == 0)
-      tell_begin(arguments.control, arguments.host);
   }
   block_sync();
   if (memory.stopped) return false;
+  // Beside the leader, who does not wait for the load.
+  if (block_index() == 0 && thread_index() == thread_count() - 1) tell_begin(arguments.control, arguments.host);
   if (staging.connections > 0) {
     copy_connections(arguments, memory.program, memory.connections, Staged::take);
     block_sync();

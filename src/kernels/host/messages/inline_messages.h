@@ -33,6 +33,7 @@ struct InlineMessages {
   using Connection = typename Target::Connection;
 
   static constexpr bool kFenced = false;
+  static constexpr bool kByWords = false;
   static constexpr bool kInPlace = true;
   static constexpr bool kLends = false;
   static constexpr u32 kFlagShift = 32;
