@@ -126,7 +126,7 @@ TEST_CASE("ranks whose calls in lines differ are told both") {
   }
 }
 
-TEST_CASE("without being asked for, lines serve what is neither small nor large, between processes", "[processes]") {
+TEST_CASE("ranks of one device get lines only where they are asked for", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto lines_for = [](std::size_t bytes) {
     return failures(
@@ -139,11 +139,9 @@ TEST_CASE("without being asked for, lines serve what is neither small nor large,
           return fake_cuda_line_kernels() > before ? "lines" : "";
         }));
   };
-  CHECK(lines_for(64) == "");
+  for (const std::size_t bytes : {64, 65536, 16 << 20}) CHECK(lines_for(bytes) == "");
+  const Setting asked("SCCL_PROTO", "ll128");
   CHECK(contains(lines_for(65536), "lines"));
-  CHECK(lines_for(16 << 20) == "");
-  const Setting without("NCCL_PROTO", "^LL128");
-  CHECK(lines_for(65536) == "");
 }
 
 TEST_CASE("NCCL_PROTO selects lines where it leaves nothing else, and ^LL128 keeps their memory, too") {

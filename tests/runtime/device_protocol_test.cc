@@ -27,10 +27,10 @@ ProtocolChoice of_allreduce(std::size_t bytes, const Settings& settings, DeviceR
 
 }  // namespace
 
-TEST_CASE("lines lie between flagged words and slots") {
+TEST_CASE("within a device, flagged words serve short messages and slots all others") {
   const Settings open = asking(ProtocolChoice::automatic);
   CHECK(of_allreduce(8, open, kLines) == ProtocolChoice::ll);
-  CHECK(of_allreduce(64 << 10, open, kLines) == ProtocolChoice::ll128);
+  CHECK(of_allreduce(64 << 10, open, kLines) == ProtocolChoice::simple);
   CHECK(of_allreduce(64 << 20, open, kLines) == ProtocolChoice::simple);
   for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{64} << 20}) {
     CHECK(of_allreduce(bytes, open, kSlots) == ProtocolChoice::simple);
