@@ -279,3 +279,71 @@ TEST_CASE("leaving out simulations of what is slow by the closed form does not c
     }
   }
 }
+
+namespace {
+
+// A host whose devices have links of 12 GB/s to one switch, beside one with links of 100 GB/s; each device has a NIC
+// of 50 GB/s.
+topology::Topology slow_beside_fast() {
+  topology::Topology machine;
+  machine.name = "slow beside fast";
+  machine.ranks = 10;
+  machine.switches = 3;
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  for (int rank = 0; rank < machine.ranks; ++rank) {
+    join(rank, rank < 6 ? 10 : 11, rank < 6 ? 12 : 100,
+         rank < 6 ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
+    join(rank, 12, 50, topology::LinkClass::net);
+  }
+  return machine;
+}
+
+bool has_even_trees(const topology::Topology& machine, Collective collective, std::string_view asked = {}) {
+  const auto all = portfolio::candidates(machine, collective, 0, asked);
+  return std::any_of(all.begin(), all.end(), [](const auto& one) { return portfolio::answers_to(one, "even-trees"); });
+}
+
+}  // namespace
+
+TEST_CASE("a long AllReduce over hosts with slow links beside fast ones enters the slow ones at many devices") {
+  const topology::Topology machine = slow_beside_fast();
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  const auto all = portfolio::candidates(machine, Collective::allreduce, 0);
+  constexpr std::size_t kBytes = 64 << 20;
+  const double bound = compose::bounds(machine, cluster, Collective::allreduce, 0, kBytes).front().us;
+  double best_by_levels = 1e30;
+  const auto predictions = portfolio::predict(all, kBytes, 1, {});
+  for (const auto& one : predictions)
+    if (all[one.candidate].origin == Origin::levels) best_by_levels = std::min(best_by_levels, one.time_us);
+  const auto& chosen = all[predictions.front().candidate];
+  INFO(chosen.name << ", by levels " << best_by_levels << " us, bound " << bound << " us");
+  CHECK(portfolio::answers_to(chosen, "even-trees"));
+  CHECK(predictions.front().time_us < 1.8 * bound);
+  CHECK(predictions.front().time_us < 0.55 * best_by_levels);
+  CHECK_NOTHROW(schedule::verify(*chosen.schedule));
+}
+
+TEST_CASE("even trees are there only if they leave links less busy, or if they are asked for") {
+  CHECK(has_even_trees(slow_beside_fast(), Collective::allreduce));
+  CHECK_FALSE(has_even_trees(slow_beside_fast(), Collective::allgather));
+  const topology::Topology even = topology::preset("2*dgx-a100");
+  CHECK_FALSE(has_even_trees(even, Collective::allreduce));
+  CHECK_FALSE(has_even_trees(even, Collective::allreduce, "trees"));
+  CHECK(has_even_trees(even, Collective::allreduce, "even-trees/32x16"));
+}
+
+TEST_CASE("a transfer of many slices is predicted from a part of it") {
+  const auto all = portfolio::candidates(slow_beside_fast(), Collective::allreduce, 0);
+  const auto time_us = [&](std::size_t bytes) {
+    for (const auto& one : portfolio::predict(all, bytes, 1, {}))
+      if (portfolio::answers_to(all[one.candidate], "even-trees")) return one.time_us;
+    return 0.0;
+  };
+  const double short_us = time_us(std::size_t{1} << 30);
+  const double long_us = time_us(std::size_t{16} << 30);  // 1.2 million slices
+  CHECK(long_us > 15 * short_us);
+  CHECK(long_us < 16.5 * short_us);
+}

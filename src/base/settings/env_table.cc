@@ -139,7 +139,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
      "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with "
      "SCCL_TOPO "
-     "also trees, hybrid, three-phase, rings, detours, synth, or one of these by its figures (trees/32); vendor is the "
+     "also trees, hybrid, three-phase, rings, detours, synth, even-trees, or one of these by its figures (trees/32); "
+     "vendor is the "
      "vendor's "
      "library (SCCL_VENDOR)."},
     {"SCCL_ARRIVAL", "never | eager | leader | chain | auto", "never", kHonoured,

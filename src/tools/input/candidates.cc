@@ -12,7 +12,7 @@
 namespace sccl::tools {
 namespace {
 
-constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, detours, synth, levels";
+constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, detours, synth, even-trees, levels";
 
 std::string planner_names() {
   std::string names;

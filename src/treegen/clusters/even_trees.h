@@ -1,0 +1,21 @@
+// Trees for AllReduce over all ranks of a cluster that leave links evenly busy, found tree by tree.
+//
+// Hosts of one cluster may differ in their NICs and in the links between their devices. Where those are slow, data
+// should enter a host at many devices, where they are fast at few; a packing over all ranks knows no hosts and finds
+// that. The linear program (packing/tree_program.h) takes seconds for fifty ranks. Here each tree is a minimum spanning
+// tree by prices that grow exponentially with how busy a link is (Garg and Koenemann's prices). Afterwards each tree is
+// taken out and found anew, a few times, with steeper prices. The result is mostly within 2 % of the program's.
+#pragma once
+
+#include <vector>
+
+#include "treegen/graph/links.h"
+
+namespace sccl::treegen {
+
+// `count` trees of equal weight, rooted at their centres; sums go up a tree and copies down. Nothing if links have no
+// bandwidth, or no tree with ways in both directions joins all ranks. A pure function of its arguments;
+// O(count x ranks^2 x links of a path).
+std::vector<Tree> even_trees(const Topology& topology, int count);
+
+}  // namespace sccl::treegen

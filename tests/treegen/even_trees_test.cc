@@ -1,0 +1,70 @@
+// Trees found one by one leave links nearly as evenly busy as a linear program over all trees.
+#include "treegen/clusters/even_trees.h"
+
+#include <catch2/catch.hpp>
+
+#include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
+#include "topology/presets.h"
+#include "treegen/packing/pack.h"
+#include "treegen/schedules/to_schedule.h"
+
+using namespace sccl;
+using namespace sccl::treegen;
+
+namespace {
+
+// AllReduce over the trees, a chunk each.
+schedule::Schedule over(const topology::Topology& topology, const std::vector<Tree>& trees) {
+  std::vector<schedule::Send> sends;
+  for (std::size_t tree = 0; tree < trees.size(); ++tree)
+    add_sends({trees[tree], trees[tree]}, static_cast<int>(tree), 0, sends);
+  auto made = schedule::make_schedule("trees", Collective::allreduce, 0, topology, static_cast<int>(trees.size()),
+                                      std::move(sends));
+  made.pipelined = true;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("even trees are nearly as good as the best packing") {
+  const std::vector<topology::Topology> machines{
+      topology::preset("2*dgx1v"),
+      topology::preset("2*pcie4"),
+      topology::preset("3*nvpairs4"),
+      topology::preset("2*z52"),
+      topology::preset("dgx1v"),
+      topology::subset(topology::preset("3*dgx1v"), std::vector<int>{1, 4, 5, 8, 9, 10, 12, 15, 16, 19})};
+  for (const topology::Topology& machine : machines) {
+    INFO(machine.name << ", " << machine.ranks << " ranks");
+    const std::vector<Tree> trees = even_trees(machine, 64);
+    REQUIRE(trees.size() == 64);
+    const schedule::Schedule made = over(machine, trees);
+    CHECK_NOTHROW(schedule::verify(made));
+    // Whole chunks of a packing with the same links would not do better: this is the program's optimum for data that
+    // can be divided at will.
+    const auto best = plan(machine, Collective::allreduce, 0, {CapacityUnit::gbytes_per_s, TreeWeights::any});
+    REQUIRE(best);
+    CHECK(schedule::busiest_us_per_byte(made) < 1.1 * schedule::busiest_us_per_byte(*best));
+  }
+}
+
+TEST_CASE("even trees are a function of the topology alone") {
+  const topology::Topology machine = topology::preset("2*z52-full");
+  CHECK(even_trees(machine, 16) == even_trees(machine, 16));
+}
+
+TEST_CASE("there are no even trees for ranks that nothing joins, or links without a rate") {
+  topology::Topology machine = topology::preset("dgx1v");
+  for (topology::Link& link : machine.links) link.gbytes_per_s = 0;
+  CHECK(even_trees(machine, 4).empty());
+  topology::Topology apart;
+  apart.name = "two pairs";
+  apart.ranks = 4;
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0), std::pair(2, 3), std::pair(3, 2)})
+    apart.links.push_back({a, b, 1, 10, 1, topology::LinkClass::nvlink});
+  CHECK(even_trees(apart, 4).empty());
+  apart.links.push_back({1, 2, 1, 10, 1, topology::LinkClass::nvlink});
+  CHECK(even_trees(apart, 4).empty());  // sums find no way back
+  CHECK(even_trees(topology::preset("host:1"), 4).empty());
+}
