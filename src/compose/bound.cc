@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "compose/divided_bound.h"
 #include "compose/network_bound.h"
 #include "compose/parts_bound.h"
 #include "compose/quickest_flow.h"
@@ -212,6 +213,9 @@ class Bounds {
     }
     keep(best);
     partition("hosts", static_cast<int>(capacities.size()), all);
+    std::vector<double> out;
+    for (const Capacity& host : capacities) out.push_back(host.out);
+    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, out, collective_, bytes_)) keep(one);
   }
 
   void around_racks() {

@@ -1,0 +1,106 @@
+// The bound of hosts that count as one part or as several is below every packing of trees, and reaches the best one
+// where hosts with slow links stand beside hosts with fast ones.
+#include "compose/divided_bound.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "topology/presets.h"
+#include "treegen/packing/pack.h"
+
+using namespace sccl;
+
+namespace {
+
+constexpr double kBytes = 1e6;
+
+struct HostForm {
+  int devices;
+  int rate;  // of links from each device to each other one
+  int nic;   // of each device
+};
+
+// Lanes carry 1 GB/s.
+topology::Topology cluster_of_forms(const std::vector<HostForm>& forms) {
+  topology::Topology machine;
+  machine.name = "unlike hosts";
+  for (const HostForm& form : forms) machine.ranks += form.devices;
+  machine.switches = 1;
+  const auto join = [&](int a, int b, int rate, topology::LinkClass kind) {
+    for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+      machine.links.push_back({src, dst, rate, static_cast<double>(rate), 1, kind});
+  };
+  int first = 0;
+  for (const HostForm& form : forms) {
+    for (int device = first; device < first + form.devices; ++device) {
+      for (int other = first; other < device; ++other) join(device, other, form.rate, topology::LinkClass::nvlink);
+      join(device, machine.ranks, form.nic, topology::LinkClass::net);
+    }
+    first += form.devices;
+  }
+  return machine;
+}
+
+double greatest_us(const std::vector<compose::Bound>& bounds) {
+  double most = 0;
+  for (const compose::Bound& one : bounds) most = std::max(most, one.us);
+  return most;
+}
+
+double bound_us(const topology::Topology& machine, Collective collective) {
+  return greatest_us(compose::bounds(machine, topology::cluster_of(machine), collective, 0, kBytes));
+}
+
+double divided_us(const topology::Topology& machine, Collective collective) {
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  std::vector<double> out(cluster.hosts.size(), 0);
+  for (const topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::net && link.src < machine.ranks)
+      out[static_cast<std::size_t>(cluster.host_of[static_cast<std::size_t>(link.src)])] += link.gbytes_per_s;
+  return greatest_us(compose::bounds_of_divided_hosts(cluster, machine.links, out, collective, kBytes));
+}
+
+double packed_us(const topology::Topology& machine, Collective collective) {
+  return kBytes / (treegen::to_double(treegen::pack(machine, collective, 0).rate) * 1e3);
+}
+
+}  // namespace
+
+TEST_CASE("no packing of trees is faster than the bound of divided hosts") {
+  std::mt19937 random(11);
+  const auto number = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  int reached = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<HostForm> forms;
+    for (int host = number(2, 3); host > 0; --host) forms.push_back({number(1, 4), number(1, 9), number(2, 6)});
+    const topology::Topology machine = cluster_of_forms(forms);
+    for (const Collective collective : {Collective::allreduce, Collective::broadcast, Collective::reduce}) {
+      INFO("machine " << i << " " << info(collective).name);
+      const double divided = divided_us(machine, collective);
+      const double packed = packed_us(machine, collective);
+      CHECK(divided <= packed * (1 + 1e-9));
+      if (collective == Collective::allreduce && divided >= packed * (1 - 1e-9)) ++reached;
+    }
+  }
+  CHECK(reached > 3);
+}
+
+TEST_CASE("a host with slow links counts as many parts beside a host that counts as one") {
+  // Each of the four slow devices sends 3 x 1 + 5 GB/s, the fast host 4 x 5 through its NICs.
+  const topology::Topology machine = cluster_of_forms({{4, 1, 5}, {4, 50, 5}});
+  const double wanted = 2 * 4 * kBytes / ((4 * (3 + 5) + 4 * 5) * 1e3);
+  CHECK(divided_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(bound_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(packed_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(divided_us(machine, Collective::broadcast) == Approx(wanted / 2));
+  CHECK(divided_us(machine, Collective::allgather) == 0);
+}
+
+TEST_CASE("devices that fast links join within a slow host count as one part") {
+  topology::Topology machine = cluster_of_forms({{4, 1, 5}, {2, 50, 5}});
+  for (topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::nvlink && link.src / 2 == link.dst / 2) link.gbytes_per_s = 50;
+  // Two pairs of the first host, each of which sends 4 x 1 + 2 x 5 GB/s, and the second host as a whole.
+  CHECK(divided_us(machine, Collective::allreduce) == Approx(2 * 2 * kBytes / ((2 * 14 + 10) * 1e3)));
+}
