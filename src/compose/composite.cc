@@ -161,6 +161,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.turn = turn_of_[at(owner)] + piece * ranks;
     ends.strand = host_of_[at(owner)] * pieces_ + piece;
     ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
+    ends.near_turn = local_of_[at(owner)] + piece;
     return ends;
   };
   const auto by_number = [&](Ends ends) {
@@ -180,7 +181,15 @@ Routes::Ends Routes::ends(const Part& part) const {
     case Collective::scatter:
       return by_owner({false, false, composite_.root, owner, 0, 0, 0});
     case Collective::alltoall:
-      return {false, false, owner, target, turn_of_[at(target)], piece / ranks, 0};
+      return {false,
+              false,
+              owner,
+              target,
+              turn_of_[at(target)],
+              piece / ranks,
+              0,
+              0,
+              turn_of_[at(target)] + turn_of_[at(owner)]};
     case Collective::broadcast:
       return by_number({false, true, composite_.root, composite_.root, 0, 0, 0});
     case Collective::reduce:
@@ -194,10 +203,19 @@ Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk))
 
 Rank Routes::port(const Ends& ends, int host) const {
   const Host& one = composite_.hosts[at(host)];
-  const auto may_be = [&](Rank rank) { return host_of_[at(rank)] == host && one.own[at(local_of_[at(rank)])]; };
-  if (composite_.source_is_port && !ends.everyone_contributes && may_be(ends.source)) return ends.source;
-  if (composite_.sink_is_port && !ends.everyone_receives && may_be(ends.sink)) return ends.sink;
-  return one.ranks[at(one.ports[at(ends.turn % static_cast<int>(one.ports.size()))])];
+  const auto in_turn = [&](const std::vector<int>& ports, int turn) {
+    return one.ranks[at(ports[at(turn % static_cast<int>(ports.size()))])];
+  };
+  const auto near = [&](Rank rank) {
+    if (one.all_own()) return rank;
+    const std::vector<int>& ports = one.near[at(local_of_[at(rank)])];
+    return ports.empty() ? in_turn(one.ports, ends.turn) : in_turn(ports, ends.near_turn);
+  };
+  const bool from_here = composite_.source_is_near && !ends.everyone_contributes;
+  if (from_here && host_of_[at(ends.source)] == host) return near(ends.source);
+  const bool to_here = composite_.sink_is_near && !ends.everyone_receives;
+  if (to_here && host_of_[at(ends.sink)] == host) return near(ends.sink);
+  return in_turn(one.ports, ends.turn);
 }
 
 int Routes::root_host(ChunkId chunk) const {
@@ -554,41 +572,6 @@ void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves
   if (composite_.at_root) return spread(of, root, rank, depth_root_, moves);
   hand_over(of, rank, of.source, port(of, root), 0, moves);
   spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
-}
-
-bool Routes::completes_sum(ChunkId chunk, Rank rank) const {
-  const Part one = part(chunk);
-  const Ends of = ends(one);
-  if (!of.everyone_contributes) return false;
-  if (of.everyone_receives && composite_.meeting == Meeting::butterfly) {
-    const auto hosts = static_cast<unsigned>(composite_.hosts.size());
-    const int host = host_of(rank);
-    return host < static_cast<int>(std::bit_floor(hosts)) && rank == port(of, host);
-  }
-  return rank == (composite_.at_root ? of.sink : port(of, root_host(of)));
-}
-
-void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const {
-  const int host = host_of(rank);
-  const bool everyone = composite_.collective != Collective::alltoall && composite_.collective != Collective::gather &&
-                        composite_.collective != Collective::scatter;
-  if (everyone) {
-    for (ChunkId chunk = 0; chunk < chunks_; ++chunk) visit(chunk);
-    return;
-  }
-  const int ranks = composite_.ranks();
-  if (composite_.collective != Collective::alltoall) {
-    const bool at_root = host == host_of(composite_.root);
-    for (ChunkId chunk = 0; chunk < chunks_; ++chunk)
-      if (at_root || host_of(chunk % ranks) == host) visit(chunk);
-    return;
-  }
-  for (ChunkId row = 0; row < chunks_; row += ranks) {
-    if (host_of(row / ranks % ranks) == host)
-      for (Rank source = 0; source < ranks; ++source) visit(row + source);
-    else
-      for (const Rank source : composite_.hosts[at(host)].ranks) visit(row + source);
-  }
 }
 
 }  // namespace sccl::compose

@@ -66,7 +66,11 @@ struct Host {
   std::vector<Rank> ranks;
   // positions in `ranks` that chunks take in turn; the port of a faster NIC is listed more often
   std::vector<int> ports;
-  std::vector<bool> own;  // by position: whether a rank may be the port of a chunk that begins or ends at the rank
+  // By position: the ports that chunks which begin or end at the rank take in turn; none: `ports`. Empty: every rank is
+  // the port of its own chunks.
+  std::vector<std::vector<int>> near;
+
+  bool all_own() const { return near.empty(); }
 };
 
 // Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
@@ -119,8 +123,8 @@ struct Composite {
   std::vector<Host> hosts;
   std::vector<Tier> tiers;  // lowest first; none for one host
   Meeting meeting = Meeting::trees;
-  bool source_is_port = true;  // if the rank's host allows it (Host::own)
-  bool sink_is_port = true;
+  bool source_is_near = true;  // whether a chunk's port on the host of its source is one near the source (Host::near)
+  bool sink_is_near = true;
   // Broadcast and Reduce: what the root's host does. None: by way of the port.
   std::optional<RootHost> at_root;
   // Chunks of `at_root` that the chunks take in turn, frame after frame.
@@ -226,6 +230,7 @@ class Routes {
     int strand;         // index among the port's chunks, counted over all of them
     int tree_turn;      // which of the root's own trees, counted over all of them
     int root_turn = 0;  // index in Composite::root_turns
+    int near_turn = 0;  // in Host::near
   };
 
   struct Part {

@@ -1,4 +1,4 @@
-// What devices of a host pass to one another apart from sums and copies.
+// What devices of a host pass to one another apart from sums and copies, and what passes each device's NIC.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,15 @@
 namespace sccl::compose {
 
 // By source and target position, per byte of L: what ports pass to devices or get from them, and what stays on the
-// host. `share` is by position the part of the host's traffic that it carries as a port.
-std::vector<std::vector<double>> handed_over(const Composite& composite, int host, const std::vector<double>& share);
+// host.
+std::vector<std::vector<double>> handed_over(const Composite& composite, int host);
+
+// By position: the part of the chunks that take the host's ports in turn for which it is the port; the sum is 1.
+std::vector<double> shares(const Host& host);
+
+// By position: what passes the position's NIC for a byte that leaves the host, or enters it: more than a byte in all
+// with entries. Those of `in` and `out` stand for each other.
+std::vector<double> shares_of_leaving(const Composite& composite, int host);
+std::vector<double> shares_of_entering(const Composite& composite, int host);
 
 }  // namespace sccl::compose

@@ -60,6 +60,7 @@ class Loads {
     return composite_.collective == Collective::allreduce || composite_.collective == Collective::allgather ||
            composite_.collective == Collective::broadcast;
   }
+  bool is_unicast() const { return !everyone_contributes() && !everyone_receives(); }
   double ranks() const { return composite_.ranks(); }
   double devices(int host) const { return static_cast<double>(composite_.hosts[at(host)].ranks.size()); }
 
@@ -105,12 +106,12 @@ class Loads {
       const double ports = static_cast<double>(composite_.hosts[at(host)].ports.size());
       return own && one_each ? devices(host) : own && rooted && host == routes_.host_of(composite_.root) ? 1 : ports;
     };
-    const double leave = ends(from, composite_.source_is_port);
-    const double enter = ends(to, composite_.sink_is_port);
-    const bool all_pairs = composite_.collective == Collective::alltoall && composite_.source_is_port;
+    const double leave = ends(from, composite_.source_is_near);
+    const double enter = ends(to, composite_.sink_is_near);
+    const bool all_pairs = composite_.collective == Collective::alltoall && composite_.source_is_near;
     if (all_pairs) return leave * enter;
     // Blocks of ports go ahead of those that are handed to a port first.
-    const bool twice = composite_.collective == Collective::allgather && !composite_.source_is_port;
+    const bool twice = composite_.collective == Collective::allgather && !composite_.source_is_near;
     return (twice ? 2 : 1) * std::max(leave, enter);
   }
 
@@ -153,7 +154,7 @@ class Loads {
     for (const topology::Attachment& one : attachments)
       several_leaves_ = several_leaves_ || one.leaf != attachments.front().leaf;
     if (hosts_ < 2) return;
-    if (!everyone_contributes() && !everyone_receives())
+    if (is_unicast())
       pass_unicasts();
     else if (composite_.meeting == Meeting::butterfly)
       pass_butterfly();
@@ -209,31 +210,6 @@ class Loads {
       }
   }
 
-  // The share of a host's traffic that each of its positions carries.
-  std::vector<double> shares(int host) const {
-    const Host& one = composite_.hosts[at(host)];
-    std::vector<double> result(one.ranks.size(), 0);
-    for (const int port : one.ports) result[at(port)] += 1.0 / static_cast<double>(one.ports.size());
-    return result;
-  }
-
-  // What passes each position's NIC for a byte of the host's traffic: more than a byte in all with entries. Those of
-  // `in` and `out` stand for each other.
-  std::vector<double> nic_shares(int host) const {
-    const Host& one = composite_.hosts[at(host)];
-    const HostKind& kind = *composite_.kinds[at(one.kind)];
-    const std::vector<double> share = shares(host);
-    std::vector<double> result = share;
-    if (!kind.has_entries()) return result;
-    const bool out = everyone_receives();
-    const auto& turns = out ? kind.out_turns : kind.in_turns;
-    for (std::size_t port = 0; port < turns.size(); ++port)
-      for (const ChunkId chunk : turns[port])
-        for (const int device : (out ? kind.out_entries : kind.in_entries)[at(chunk)])
-          result[at(device)] += share[port] / static_cast<double>(turns[port].size());
-    return result;
-  }
-
   // Of the data that a host receives (AllGather, AllReduce) or gathers: what is spread or summed as on the root host.
   double at_home(int host) const {
     if (composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter)
@@ -261,11 +237,12 @@ class Loads {
         continue;
       }
       if (alike && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second) continue;
-      const std::vector<double> share = nic_shares(host);
-      for (std::size_t local = 0; local < share.size(); ++local) {
+      const std::vector<double> leaves = shares_of_leaving(composite_, host);
+      const std::vector<double> enters = shares_of_entering(composite_, host);
+      for (std::size_t local = 0; local < leaves.size(); ++local) {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
-        const double out = share[local] * out_[at(host)];
-        const double in = share[local] * in_[at(host)];
+        const double out = leaves[local] * out_[at(host)];
+        const double in = enters[local] * in_[at(host)];
         if (out > 0)
           for (const Edge& edge : way.up) add(edge, out);
         if (in > 0)
@@ -276,6 +253,10 @@ class Loads {
     for (const auto& [hosts, bytes] : pairs_) {
       const Host& from = composite_.hosts[at(hosts.first)];
       const Host& to = composite_.hosts[at(hosts.second)];
+      if (is_unicast() && !(from.all_own() && to.all_own())) {
+        pass_between_ports(hosts.first, hosts.second, bytes, by_leaves);
+        continue;
+      }
       const std::size_t turns = std::max(from.ports.size(), to.ports.size());
       for (std::size_t turn = 0; turn < turns; ++turn)
         by_leaves[{leaf(from, turn), leaf(to, turn)}] += bytes / static_cast<double>(turns);
@@ -284,6 +265,17 @@ class Loads {
       for (const Edge& edge : model_.ways_.way(leaves.first, leaves.second)) add(edge, bytes);
     for (const auto& [edge, bytes] : loads_)
       cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
+  }
+
+  // Ports near sources and ports near sinks meet in all pairs.
+  void pass_between_ports(int from, int to, double bytes,
+                          std::map<std::pair<topology::Node, topology::Node>, double>& by_leaves) const {
+    const std::vector<double> leaves = shares_of_leaving(composite_, from);
+    const std::vector<double> enters = shares_of_entering(composite_, to);
+    for (std::size_t a = 0; a < leaves.size(); ++a)
+      for (std::size_t b = 0; b < enters.size(); ++b)
+        if (leaves[a] > 0 && enters[b] > 0)
+          by_leaves[{leaf_of(from, a), leaf_of(to, b)}] += bytes * leaves[a] * enters[b];
   }
 
   // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
@@ -336,6 +328,9 @@ class Loads {
                        [&](const Host& host) { return host.ports.size() == composite_.hosts.front().ports.size(); });
   }
 
+  topology::Node leaf_of(int host, std::size_t local) const {
+    return model_.cluster().attachments[at(composite_.hosts[at(host)].ranks[local])].leaf;
+  }
   topology::Node leaf(const Host& host, std::size_t turn) const {
     return model_.cluster().attachments[at(host.ranks[at(host.ports[turn % host.ports.size()])])].leaf;
   }
@@ -387,8 +382,8 @@ class Loads {
       const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
       if (!seen.emplace(one.kind, one.ports, has_root).second) continue;
       const HostKind& kind = *composite_.kinds[at(one.kind)];
-      const std::vector<double> share = shares(host);
-      std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host, share));
+      const std::vector<double> share = shares(one);
+      std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host));
       const auto join = [&](const std::map<Edge, double>& more, double bytes) {
         for (const auto& [edge, load] : more) sum[edge] += load * bytes;
       };
@@ -477,9 +472,7 @@ class Loads {
   void phases() {
     const bool one_contributes = !everyone_contributes();
     const bool one_receives = !everyone_receives();
-    const bool own = std::all_of(composite_.hosts.begin(), composite_.hosts.end(), [](const Host& host) {
-      return std::all_of(host.own.begin(), host.own.end(), [](bool may) { return may; });
-    });
+    const bool own = std::ranges::all_of(composite_.hosts, &Host::all_own);
     if (everyone_contributes()) add_phase(&HostKind::in);
     if (everyone_receives()) add_phase(&HostKind::out);
     if (composite_.at_root) {
@@ -490,8 +483,8 @@ class Loads {
         phase.steps = std::max(steps_to_ports(composite_, routes_), phase.steps - others);
       add_phase(phase);
     } else {
-      if (one_contributes && !(own && composite_.source_is_port)) add_phase(&HostKind::between);
-      if (one_receives && !(own && composite_.sink_is_port)) add_phase(&HostKind::between);
+      if (one_contributes && !(own && composite_.source_is_near)) add_phase(&HostKind::between);
+      if (one_receives && !(own && composite_.sink_is_near)) add_phase(&HostKind::between);
     }
     if (hosts_ < 2) return;
     Phase& net = cost_.between_hosts;

@@ -44,8 +44,8 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
     const HostKind& kind = *composite.kinds[at(host.kind)];
     if (kind.in.ranks != links.ranks)
       refuse(composite, "host {} has {} devices and kind {} has {}", index, links.ranks, host.kind, kind.in.ranks);
-    if (host.ports.empty() || host.own.size() != host.ranks.size())
-      refuse(composite, "host {} has no port, or does not say which of its ranks may be their own", index);
+    if (host.ports.empty() || (!host.all_own() && host.near.size() != host.ranks.size()))
+      refuse(composite, "host {} has no port, or does not say which are near each of its ranks", index);
     const auto check_port = [&](int port) {
       if (port < 0 || port >= static_cast<int>(host.ranks.size()))
         refuse(composite, "port {} of host {} is not one of its {} devices", port, index, host.ranks.size());
@@ -56,8 +56,11 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
     for (const auto* lists : {&kind.in_entries, &kind.out_entries})
       for (const std::vector<int>& devices : *lists)
         for (const int device : devices) check_port(device);
-    for (std::size_t local = 0; local < host.own.size(); ++local)
-      if (host.own[local]) check_port(static_cast<int>(local));
+    for (std::size_t local = 0; local < host.ranks.size(); ++local)
+      if (host.all_own())
+        check_port(static_cast<int>(local));
+      else
+        for (const int port : host.near[local]) check_port(port);
   }
 }
 

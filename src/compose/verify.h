@@ -12,7 +12,7 @@
 //      neither lost nor added.
 //   3. The map. A port's turns are not empty and name chunks that this port owns. A port is a device of its host. The
 //      same function gives a chunk's port to both levels, so each level begins with the value with which the other
-//      level ended.
+//      level ended. Where chunks of a rank have ports near it (Host::near), these are devices of its host, too.
 //   4. A tier's groups partition its members, the top tier has one group, and each shape is a tree over its positions
 //      in which a child's step comes after its parent's. The rotation puts a group's root member at position 0. So each
 //      chunk's tree of hosts is a spanning tree, by induction over tiers: a group's lead receives from one member of

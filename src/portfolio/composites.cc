@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compose/handed_over.h"
 #include "portfolio/chunking.h"
 #include "portfolio/entries.h"
+#include "portfolio/near_ports.h"
 #include "portfolio/portfolio.h"
 #include "portfolio/root_forest.h"
 #include "portfolio/shares.h"
@@ -90,6 +92,7 @@ struct CompositePlanner::Variant {
   std::shared_ptr<const schedule::Schedule> at_root = nullptr;
   const Forest* forest = nullptr;
   const OuterTrees* outer = nullptr;  // instead of the shape
+  bool by_turns = false;              // blocks take all ports of their own host in turn, too, not only those near them
   bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
 };
 
@@ -123,8 +126,8 @@ void CompositePlanner::plan_hosts() {
     const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
     const bool equal = *least > 0 && *most < 1.01 * *least;
     host.ports = in_proportion(shares);
-    host.own.assign(host.ranks.size(), equal);
-    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : parts_of_ports(host));
+    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
+    if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
     hosts_.push_back(std::move(host));
   }
@@ -146,11 +149,25 @@ int CompositePlanner::kind_of(int links, std::vector<double> parts) {
   return static_cast<int>(levels_.size()) - 1;
 }
 
+// Found once for hosts with equal links and NICs; hosts of further kinds have none.
+std::vector<std::vector<int>> CompositePlanner::ports_near(const compose::Host& host, int links,
+                                                           const std::vector<double>& nics) {
+  const auto known = std::ranges::find(near_, std::pair(links, nics), &NearPorts::first);
+  if (known != near_.end()) return known->second;
+  std::vector<std::vector<int>> found(host.ranks.size());
+  if (std::ssize(near_) < kMostKindsOfPorts) {
+    const auto others = static_cast<double>(topology_->ranks) - static_cast<double>(host.ranks.size());
+    found = near_ports(cluster_->kinds[at(links)], levels_[at(host.kind)].front().kind->between, nics, others);
+    near_.emplace_back(std::pair(links, nics), found);
+  }
+  return found;
+}
+
 // Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
 // as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
 void CompositePlanner::add_levels_with_entries() {
   const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
-    return host.own.front() && host.ports.size() == host.ranks.size();
+    return host.all_own() && host.ports.size() == host.ranks.size();
   });
   if (!even || levels_.size() > kMostKindsWithEntries) return;
   const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
@@ -192,8 +209,7 @@ bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatR
 // Whether data may come back to the root's host from other hosts: every device has the same NIC to do so.
 bool CompositePlanner::may_return(Rank root) const {
   const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
-  return host.ranks.size() > 1 &&
-         std::all_of(hosts_.begin(), hosts_.end(), [](const compose::Host& one) { return one.own.front(); });
+  return host.ranks.size() > 1 && std::ranges::all_of(hosts_, &compose::Host::all_own);
 }
 
 // The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
@@ -359,9 +375,13 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks);
   if (variant.outer != nullptr) composite.tiers.front().of_roots = variant.outer->of_roots;
-  composite.source_is_port = composite.sink_is_port = !info(variant.collective).rooted;
-  if (variant.leaders)
-    for (compose::Host& host : composite.hosts) host.ports = {host.ports.front()};
+  composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
+  // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.
+  const bool near = !variant.leaders && !variant.by_turns && !variant.by_rails && !info(variant.collective).rooted;
+  for (compose::Host& host : composite.hosts) {
+    if (variant.leaders) host.ports = {host.ports.front()};
+    if (!near && !host.all_own()) host.near.assign(host.ranks.size(), {});
+  }
   if (variant.at_root != nullptr) {
     composite.at_root = whole_at_root(*variant.at_root);
     const int host = cluster_->host_of[at(composite.root)];
@@ -379,15 +399,15 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       break;
     case Collective::alltoall:
       composite.chunks_per_rank = ranks;
-      composite.source_is_port = !variant.by_rails;
+      composite.source_is_near = !variant.by_rails;
       break;
     case Collective::gather:
-      composite.source_is_port = true;
+      composite.source_is_near = true;
       composite.chunks_per_rank =
           variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1;
       break;
     case Collective::scatter:
-      composite.sink_is_port = true;
+      composite.sink_is_near = true;
       composite.chunks_per_rank =
           ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
       break;
@@ -402,7 +422,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
     // Without rails the root is its own port.
-    if (!variant.by_rails) composite.source_is_port = composite.sink_is_port = true;
+    if (!variant.by_rails) composite.source_is_near = composite.sink_is_near = true;
     shape = variant.by_rails ? "rails" : "direct";
   }
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
@@ -412,8 +432,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     shape = "leaders";
     // A root is its host's leader; others hand over what is theirs.
     const bool root_leads = info(variant.collective).rooted;
-    composite.source_is_port = root_leads && variant.collective != Collective::gather;
-    composite.sink_is_port = root_leads && variant.collective != Collective::scatter;
+    composite.source_is_near = root_leads && variant.collective != Collective::gather;
+    composite.sink_is_near = root_leads && variant.collective != Collective::scatter;
   }
   composite.frames = variant.frames.frames;
   composite.frame_steps = variant.frames.steps;
@@ -428,7 +448,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                : by_devices              ? "scattered-"
                                : by_ports                ? "ports-"
                                                          : "";
-  composite.name = fmt::format("levels/{}{}{}", variant.racks ? "racks-" : "", way, shape);
+  composite.name =
+      fmt::format("levels/{}{}{}{}", variant.racks ? "racks-" : "", variant.by_turns ? "turns-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames.staggered) {
     composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
@@ -453,6 +474,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   const bool unicast =
       collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
   const bool one_root = passes_whole(collective);
+  const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
+  const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);
   const auto hosts = static_cast<int>(hosts_.size());
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
   std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
@@ -486,6 +509,10 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
+          if (of_blocks && some_nics) {
+            variant.by_turns = true;
+            add(result, variant);
+          }
           if (at_root.empty()) continue;
           const bool with_entries = level == level_without_;
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];

@@ -73,6 +73,7 @@ class CompositePlanner {
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
   int kind_of(int links, std::vector<double> parts);
+  std::vector<std::vector<int>> ports_near(const compose::Host& host, int links, const std::vector<double>& nics);
   void plan_racks();
   std::vector<int> root_hosts(compose::Shape shape, bool racks) const;
 
@@ -82,7 +83,9 @@ class CompositePlanner {
   std::unique_ptr<compose::Verifier> verifier_;
   std::unique_ptr<OuterPlanner> outer_;
   std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()
-  std::vector<std::vector<HostLevel>> levels_;              // by kind: least busy, then fewest steps
+  using NearPorts = std::pair<std::pair<int, std::vector<double>>, std::vector<std::vector<int>>>;
+  std::vector<NearPorts> near_;                 // by links and NICs: compose::Host::near
+  std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
   std::size_t level_choices_ = 1;
   std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both

@@ -1,6 +1,7 @@
 #include "portfolio/portfolio.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -155,6 +156,11 @@ class Foreseen {
   std::size_t sends() const { return candidate_->schedule.sends(); }
 
   bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
+  bool has_near_ports() const {
+    return candidate_->composite && std::ranges::any_of((*candidate_->composite)->hosts, [](const auto& host) {
+             return std::ranges::any_of(host.near, [](const auto& ports) { return !ports.empty(); });
+           });
+  }
 
   // Of a flat schedule that is not simulated.
   Prediction guess() const {
@@ -254,8 +260,8 @@ class Predictor {
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
     if (one.by_time()) {
-      --by_time_left_;
-      least_by_time_us_ = std::min(least_by_time_us_, prediction.time_us);
+      --of(one).left;
+      of(one).least_us = std::min(of(one).least_us, prediction.time_us);
     }
     simulated_.emplace_back(&one, prediction);
     return prediction;
@@ -264,9 +270,9 @@ class Predictor {
  private:
   // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known.
   bool gains_little(const Foreseen& one) const {
-    if (one.by_time() && by_time_left_ == 0) return true;
+    if (one.by_time() && of(one).left == 0) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;
-    return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * least_by_time_us_;
+    return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * of(one).least_us;
   }
 
   // The flat form tells better than the closed one how busy links are, where it is no long way to it.
@@ -285,8 +291,15 @@ class Predictor {
   }
 
   bool composites_ = false;
-  int by_time_left_ = kMostByTime;
-  double least_by_time_us_ = std::numeric_limits<double>::infinity();
+  // Of orders by time, apart for composites whose blocks take near ports and those whose blocks take all ports.
+  struct ByTime {
+    int left = kMostByTime;
+    double least_us = std::numeric_limits<double>::infinity();
+  };
+  ByTime& of(const Foreseen& one) { return by_time_[one.has_near_ports() ? 1 : 0]; }
+  const ByTime& of(const Foreseen& one) const { return by_time_[one.has_near_ports() ? 1 : 0]; }
+
+  std::array<ByTime, 2> by_time_;
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kMostTurns = 16;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 }  // namespace
 
 std::vector<int> in_proportion(const std::vector<double>& shares) {
@@ -25,12 +23,6 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
   for (const double share : shares) turns.push_back(static_cast<treegen::Amount>(std::lround(share / unit)));
   if (std::all_of(turns.begin(), turns.end(), [](auto turn) { return turn == 0; })) turns.front() = 1;
   return treegen::take_turns(turns);
-}
-
-std::vector<double> parts_of_ports(const compose::Host& host) {
-  std::vector<double> result(host.ranks.size(), 0);
-  for (const int port : host.ports) result[at(port)] += 1.0 / static_cast<double>(host.ports.size());
-  return result;
 }
 
 std::vector<double> root_shares(const std::vector<double>& rates) {

@@ -3,15 +3,10 @@
 
 #include <vector>
 
-#include "compose/composite.h"
-
 namespace sccl::portfolio {
 
 // Indices, each as often as its share says, with at most 16 in all if possible: turns that chunks take.
 std::vector<int> in_proportion(const std::vector<double>& shares);
-
-// Of the data that comes and goes at each device of a host.
-std::vector<double> parts_of_ports(const compose::Host& host);
 
 // The parts of the data of which each member is the root, if partial sums go to the root and results come from there
 // directly. A member that is the root of a share w sends (1 - w) of the data and receives w from each other member; the

@@ -362,6 +362,14 @@ TEST_CASE("a port without a way to the network is refused") {
   auto composite = one_of(one_nic(), Collective::allreduce, "levels/doubling");
   composite.hosts[0].ports = {1};
   refused(composite, "reaches no network");
+  composite = one_of(one_nic(), Collective::alltoall, "levels/direct");
+  REQUIRE(composite.hosts[0].near[1] == std::vector<int>{0});
+  composite.hosts[0].near[1] = {1};
+  refused(composite, "reaches no network");
+  composite.hosts[0].near.clear();  // each rank its own port
+  refused(composite, "reaches no network");
+  composite.hosts[0].near.resize(3);
+  refused(composite, "does not say which are near each of its ranks");
 }
 
 TEST_CASE("quadrupling reaches all members in half as many steps as doubling, each once") {

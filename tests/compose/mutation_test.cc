@@ -165,7 +165,8 @@ void change(compose::Host& host, Random& random) {
       host.ports[one_of(random, host.ports.size())] = any(random, host.ranks.size());
       break;
     case 1:
-      host.own[one_of(random, host.own.size())].flip();
+      if (host.all_own()) host.near.resize(host.ranks.size());
+      host.near[one_of(random, host.near.size())].push_back(any(random, host.ranks.size()));
       break;
     case 2:
       std::swap(host.ranks.front(), host.ranks.back());
@@ -217,7 +218,7 @@ Composite mutant(const Composite& good, Random& random) {
       } else if (composite.at_root) {
         change(*composite.at_root, random);
       } else {
-        composite.source_is_port = !composite.source_is_port;
+        composite.source_is_near = !composite.source_is_near;
       }
       break;
   }
@@ -233,7 +234,7 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   int refused = 0;
   int right = 0;
   for (const topology::Topology& machine : {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(),
-                                            racks(2, 2, 2), in_a_row(4, 2, {4, 4, 4, 4})})
+                                            one_nic(), racks(2, 2, 2), in_a_row(4, 2, {4, 4, 4, 4})})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

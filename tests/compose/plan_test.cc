@@ -236,6 +236,21 @@ TEST_CASE("hosts with NICs at some of their devices are planned near the bound")
   }
 }
 
+TEST_CASE("blocks between hosts pass the NICs near their sources and targets") {
+  const std::size_t bytes = 64 << 20;
+  for (const auto& [name, devices] : {std::pair<const char*, std::vector<Rank>>{"pcie8", {0, 2, 4, 6}},
+                                      {"pcie8", {0, 4}},
+                                      {"dgx1p", {0, 2, 4, 6}},
+                                      {"z52", {0, 4}}}) {
+    const topology::Topology machine = with_nics(topology::preset(name), {4, devices}, 25);
+    const auto candidates = portfolio::candidates(machine, Collective::alltoall, 0);
+    const auto best = portfolio::predict(candidates, bytes / static_cast<std::size_t>(machine.ranks), 1, {}).front();
+    INFO(candidates[best.candidate].name << " on " << name);
+    CHECK(best.time_us < 1.06 * bound_us(machine, Collective::alltoall, bytes));
+    CHECK(best.time_us > 0.999 * bound_us(machine, Collective::alltoall, bytes));
+  }
+}
+
 TEST_CASE("sums and copies between hosts in lines and rings hardly wait for one another") {
   const double bytes = 64 << 20;
   for (const topology::Topology& machine :

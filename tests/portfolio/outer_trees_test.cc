@@ -34,7 +34,7 @@ struct Network {
 
 std::vector<compose::Host> hosts_of(const topology::Topology& machine) {
   std::vector<compose::Host> hosts;
-  for (Rank rank = 0; rank < machine.ranks; ++rank) hosts.push_back({0, {rank}, {0}, {true}});
+  for (Rank rank = 0; rank < machine.ranks; ++rank) hosts.push_back({0, {rank}, {0}, {}});
   return hosts;
 }
 
