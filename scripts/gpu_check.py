@@ -382,7 +382,7 @@ def run_job(mode, job, seconds, environment=None):
     if mode == "threads":
         return run_threads(job, seconds, environment)
     return spawn([["--rank-of", json.dumps(job), "--rank", str(rank)] for rank in range(job["ranks"])],
-                 Library().create_id().hex(), seconds, environment)
+                 Library((environment or {}).get("SCCL_LIB")).create_id().hex(), seconds, environment)
 
 
 def worker_main(options):
@@ -596,6 +596,7 @@ def main():
     parser.add_argument("--only", default=",".join(PARTS), help="parts: " + ", ".join(PARTS))
     parser.add_argument("--ranks", default="2,4,8", type=lambda text: [int(part) for part in text.split(",")])
     parser.add_argument("--quick", action="store_true", help="fewer cases and sizes")
+    parser.add_argument("--whole", default="", help="parts for which --quick does not hold")
     parser.add_argument("--limit", default=120, type=int, help="seconds for one job")
     parser.add_argument("--short", default=30, type=int, help="seconds for one job of the first contact")
     parser.add_argument("--budget", type=int, help="seconds for all: parts that would begin later are skipped")
@@ -618,7 +619,9 @@ def main():
         print(f"gpu-check: no usable GPU ({error}): nothing was checked", file=sys.stderr)
         return 2
     report = Report(driver)
+    quick = options.quick
     for part in options.only.split(","):
+        options.quick = quick and part not in options.whole.split(",")
         if part not in PARTS:
             parser.error(f"no part {part}")
         if Told.ends_at is not None and time.monotonic() > Told.ends_at:

@@ -248,28 +248,37 @@ def latency(report, options, run_job):
     for ranks in options.ranks:
         error = measure(report, options, run_job, ranks, sizes, "in place", {}, "latency")
         report.check(f"latency by events, {ranks} ranks", [{"error": error}] if error else [{}])
-    def of_processes(environment):
+    of_processes(report, options, run_job, sizes, "latency")
+
+
+def of_processes(report, options, run_job, sizes, title):
+    """With MPS, beside NCCL: one process cannot be several of its ranks on one device (2.32 hangs)."""
+    nccl = os.environ.get("NCCL_LIB")
+    ways = {"processes, MPS": {}}
+    if nccl is None:
+        report.skip(f"{title} of NCCL", "NCCL_LIB is not set")
+    else:
+        # Several ranks of one device: 2.30 and newer, when asked.
+        ways["NCCL, processes, MPS"] = {"SCCL_LIB": nccl, "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    def run(environment):
         for ranks in options.ranks:
-            error = measure(report, options, run_job, ranks, sizes, "processes, MPS", environment, "latency", "processes")
-            report.check(f"latency by events, {ranks} ranks as processes with MPS", [{"error": error}] if error else [{}])
-    with_service(report, "latency of processes with MPS", of_processes)
+            for way, settings in ways.items():
+                error = measure(report, options, run_job, ranks, sizes, way, {**environment, **settings}, title, "processes")
+                if error and "SCCL_LIB" in settings:
+                    report.skip(f"{title}, {way}, {ranks} ranks", error)
+                else:
+                    report.check(f"{title}, {way}, {ranks} ranks", [{"error": error}] if error else [{}])
+    with_service(report, f"{title} of processes with MPS", run)
 
 
 def bandwidth(report, options, run_job):
     sizes = [1 << 16] if options.quick else [1 << 20, 1 << 24, 1 << 28]
-    nccl = os.environ.get("NCCL_LIB")
     report.facts["copy_gbytes_per_s"] = copy_bandwidth(Driver(), sizes[-1]) / 1e9
     for ranks in options.ranks:
         for way, environment in WAYS.items():
             error = measure(report, options, run_job, ranks, sizes, way, environment, "bandwidth")
             report.check(f"bandwidth {way}, {ranks} ranks", [{"error": error}] if error else [{}])
-        if nccl is None:
-            report.skip(f"bandwidth of NCCL, {ranks} ranks", "NCCL_LIB is not set")
-            continue
-        # Several ranks of one device: 2.30 and newer, when asked.
-        error = measure(report, options, run_job, ranks, sizes, "NCCL", {"SCCL_LIB": nccl, "NCCL_MULTI_RANK_GPU_ENABLE": "1"}, "bandwidth")
-        if error:
-            report.skip(f"bandwidth of NCCL, {ranks} ranks", error)
+    of_processes(report, options, run_job, sizes, "bandwidth")
 
 
 def fault(rank):
