@@ -18,6 +18,10 @@
 // chunk enters a group once, at the group's lead member, and leaves the group from there: slow links between groups
 // carry it once.
 //
+// All ranks as one host. Where hosts are unlike, or their links slow beside their NICs, schedules over all ranks serve
+// long data better than any that passes hosts as a whole. Then `hosts` has one host that holds all ranks, whose
+// schedules use all links, those to the network among them. There are no tiers.
+//
 // Steps only order a chunk's path (Schedule::pipelined): levels overlap as data flows.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include "compose/verify.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -430,6 +431,23 @@ bool depend(const Move& a, const Move& b) {
   return a.sends != b.sends || (!a.sends && !sums);
 }
 
+// The topology with all ranks on one host, whose links are all links.
+topology::Cluster as_one_host(const topology::Topology& topology) {
+  topology::Cluster cluster;
+  std::vector<Rank> ranks(at(topology.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<topology::Node> nodes(at(topology.nodes()));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  cluster.hosts = {ranks};
+  cluster.host_of.assign(ranks.size(), 0);
+  cluster.local_of = ranks;
+  cluster.kinds = {topology};
+  cluster.kind_of = {0};
+  cluster.nodes = {std::move(nodes)};
+  cluster.attachments.resize(ranks.size());  // a single host needs no network
+  return cluster;
+}
+
 void check_order(const Composite& composite) {
   if (!composite.order) return;
   const Order& order = *composite.order;
@@ -479,6 +497,12 @@ Verifier::Verifier(std::shared_ptr<const topology::Topology> topology)
   topology::require_network(*topology_, cluster_);
 }
 
+const topology::Cluster& Verifier::hosts_of(const Composite& composite) {
+  if (composite.hosts.size() != 1 || cluster_.hosts.size() == 1) return cluster_;
+  if (!one_host_) one_host_ = std::make_unique<const topology::Cluster>(as_one_host(*topology_));
+  return *one_host_;
+}
+
 void Verifier::verify(const Composite& composite) {
   if (composite.topology != topology_ || composite.hosts.empty())
     refuse(composite, "it has no hosts, or another topology than its verifier");
@@ -491,10 +515,11 @@ void Verifier::verify(const Composite& composite) {
     check_kind(composite, index, *kind);
     proved_.insert(kind);
   }
-  check_hosts(composite, cluster_);
-  check_links_of_kinds(composite, cluster_);
+  const topology::Cluster& cluster = hosts_of(composite);
+  check_hosts(composite, cluster);
+  check_links_of_kinds(composite, cluster);
   check_tiers(composite);
-  check_at_root(composite, cluster_);
+  check_at_root(composite, cluster);
   check_order(composite);
 }
 

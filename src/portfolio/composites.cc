@@ -10,6 +10,7 @@
 #include "compose/handed_over.h"
 #include "portfolio/chunking.h"
 #include "portfolio/entries.h"
+#include "portfolio/even_tree_candidates.h"
 #include "portfolio/near_ports.h"
 #include "portfolio/portfolio.h"
 #include "portfolio/root_forest.h"
@@ -536,6 +537,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
   if (!unicast) add_packed(result, collective, root, at_root, forests);
+  if (collective == Collective::allreduce) add_even_trees(result, topology_, *cluster_, *verifier_);
   return result;
 }
 

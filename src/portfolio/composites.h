@@ -19,7 +19,8 @@
 namespace sccl::portfolio {
 
 struct CompositeCandidate {
-  compose::Verified composite;  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner
+  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner; or "even-trees/TREESxFRAMES"
+  compose::Verified composite;
   compose::Cost cost;
   Steps steps = Steps::of_frames;  // of a flat form
 

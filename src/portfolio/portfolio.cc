@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -204,14 +203,6 @@ class Foreseen {
   }
 
  private:
-  // Of a flat schedule in frames.
-  double part_simulated() const {
-    const double slices = slices_in_all(candidate_->schedule, options_);
-    if (candidate_->frames == 1 || slices <= kMostSimulatedSlices) return 1;
-    const auto sends = static_cast<double>(candidate_->schedule.sends());
-    return std::max(1.0, std::floor(kMostSimulatedSlices / sends)) * sends / slices;
-  }
-
   bool is_simulated(double slice_bytes) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
@@ -222,11 +213,8 @@ class Foreseen {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     if (candidate_->cost == nullptr) {
-      // A long transfer takes at most in proportion to a part of it in the same slices.
-      const double part = part_simulated();
-      options.bytes *= part;
-      options.stop_after_us = limit_us * part;
-      return simulator.run(options).time_us / part;
+      options.stop_after_us = limit_us;
+      return simulator.run(options).time_us;
     }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
     if (!is_simulated(slice_bytes)) return closed_us;
@@ -356,7 +344,6 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
     add_trees(result, topology, collective, root, quick ? TreeKinds::quick : TreeKinds::all);
   }
   add_synthesized(result, topology, collective, root, levels ? kNetworkConflicts : kAllConflicts);
-  if (network) add_even_trees(result, topology, collective, asked);
   for (const Candidate& candidate : result)
     if (candidate.origin != Origin::levels) schedule::verify(*candidate.schedule);  // those are proved by composition
   return result;

@@ -92,6 +92,25 @@ inline topology::Topology one_nic() {
   return machine;
 }
 
+// A host of five devices with links of 12 GB/s to one switch, beside one of three with links of 100 GB/s; each device
+// but the last has a NIC of 50 GB/s. A long AllReduce takes all ranks as one host.
+inline topology::Topology slow_beside_fast() {
+  topology::Topology machine;
+  machine.name = "slow beside fast";
+  machine.ranks = 8;
+  machine.switches = 3;
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  for (int rank = 0; rank < machine.ranks; ++rank) {
+    const bool slow = rank < 5;
+    join(rank, slow ? 8 : 9, slow ? 12 : 100, slow ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
+    if (rank < 7) join(rank, 10, 50, topology::LinkClass::net);
+  }
+  return machine;
+}
+
 // Hosts of equal devices on one switch; of each only the given devices have a NIC.
 inline topology::Topology with_nics(const topology::Topology& box, const std::vector<std::vector<Rank>>& devices,
                                     double rate) {

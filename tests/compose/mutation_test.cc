@@ -192,7 +192,7 @@ Composite mutant(const Composite& good, Random& random) {
     }
     case 2:
     case 3:
-      change(composite.tiers[one_of(random, composite.tiers.size())], random);
+      if (!composite.tiers.empty()) change(composite.tiers[one_of(random, composite.tiers.size())], random);
       break;
     case 4:
       change(composite.hosts[one_of(random, composite.hosts.size())], random);
@@ -233,8 +233,9 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   Random random(seed);
   int refused = 0;
   int right = 0;
-  for (const topology::Topology& machine : {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(),
-                                            one_nic(), racks(2, 2, 2), in_a_row(4, 2, {4, 4, 4, 4})})
+  for (const topology::Topology& machine :
+       {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(), racks(2, 2, 2),
+        in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast()})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

@@ -11,6 +11,7 @@
 #include "compose/expand.h"
 #include "portfolio/composites.h"
 #include "schedule/proof/verify.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -228,8 +229,9 @@ TEST_CASE("hosts of which a job has unequal parts take data at several devices, 
       const auto& best = all[order.front()];
       INFO(info(collective).name << " without " << missing.size() << ": " << best.composite->name);
       const double with_entries = fastest([&](const std::string& name) { return has(name, "+entries-"); });
-      const double at_ports =
-          fastest([&](const std::string& name) { return !has(name, "+entries-") && !has(name, "forest-"); });
+      const double at_ports = fastest([&](const std::string& name) {
+        return !has(name, "+entries-") && !has(name, "forest-") && !has(name, "even-trees");
+      });
       CHECK(with_entries < 0.85 * at_ports);
       CHECK_NOTHROW(schedule::verify(*portfolio::FlatForm(best.composite)));
     }
@@ -282,27 +284,29 @@ TEST_CASE("leaving out simulations of what is slow by the closed form does not c
 
 namespace {
 
-// A host whose devices have links of 12 GB/s to one switch, beside one with links of 100 GB/s; each device has a NIC
-// of 50 GB/s.
-topology::Topology slow_beside_fast() {
+// A host of `slow` devices that have links of 12 GB/s to one switch, beside one of four with links of 100 GB/s; each
+// device but the last has a NIC of 50 GB/s.
+topology::Topology slow_beside_fast(int slow = 6) {
   topology::Topology machine;
   machine.name = "slow beside fast";
-  machine.ranks = 10;
+  machine.ranks = slow + 4;
   machine.switches = 3;
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
     machine.links.push_back({a, b, 1, rate, 1, kind});
     machine.links.push_back({b, a, 1, rate, 1, kind});
   };
   for (int rank = 0; rank < machine.ranks; ++rank) {
-    join(rank, rank < 6 ? 10 : 11, rank < 6 ? 12 : 100,
-         rank < 6 ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
-    join(rank, 12, 50, topology::LinkClass::net);
+    if (rank < slow)
+      join(rank, machine.ranks, 12, topology::LinkClass::pcie);
+    else
+      join(rank, machine.ranks + 1, 100, topology::LinkClass::nvlink);
+    if (rank + 1 < machine.ranks) join(rank, machine.ranks + 2, 50, topology::LinkClass::net);
   }
   return machine;
 }
 
-bool has_even_trees(const topology::Topology& machine, Collective collective, std::string_view asked = {}) {
-  const auto all = portfolio::candidates(machine, collective, 0, asked);
+bool has_even_trees(const topology::Topology& machine, Collective collective) {
+  const auto all = portfolio::candidates(machine, collective, 0);
   return std::any_of(all.begin(), all.end(), [](const auto& one) { return portfolio::answers_to(one, "even-trees"); });
 }
 
@@ -317,7 +321,7 @@ TEST_CASE("a long AllReduce over hosts with slow links beside fast ones enters t
   double best_by_levels = 1e30;
   const auto predictions = portfolio::predict(all, kBytes, 1, {});
   for (const auto& one : predictions)
-    if (all[one.candidate].origin == Origin::levels) best_by_levels = std::min(best_by_levels, one.time_us);
+    if (portfolio::answers_to(all[one.candidate], "levels")) best_by_levels = std::min(best_by_levels, one.time_us);
   const auto& chosen = all[predictions.front().candidate];
   INFO(chosen.name << ", by levels " << best_by_levels << " us, bound " << bound << " us");
   CHECK(portfolio::answers_to(chosen, "even-trees"));
@@ -326,24 +330,35 @@ TEST_CASE("a long AllReduce over hosts with slow links beside fast ones enters t
   CHECK_NOTHROW(schedule::verify(*chosen.schedule));
 }
 
-TEST_CASE("even trees are there only if they leave links less busy, or if they are asked for") {
+TEST_CASE("even trees are there only if they leave links less busy") {
   CHECK(has_even_trees(slow_beside_fast(), Collective::allreduce));
   CHECK_FALSE(has_even_trees(slow_beside_fast(), Collective::allgather));
-  const topology::Topology even = topology::preset("2*dgx-a100");
-  CHECK_FALSE(has_even_trees(even, Collective::allreduce));
-  CHECK_FALSE(has_even_trees(even, Collective::allreduce, "trees"));
-  CHECK(has_even_trees(even, Collective::allreduce, "even-trees/32x16"));
+  CHECK_FALSE(has_even_trees(topology::preset("2*dgx-a100"), Collective::allreduce));
 }
 
-TEST_CASE("a transfer of many slices is predicted from a part of it") {
-  const auto all = portfolio::candidates(slow_beside_fast(), Collective::allreduce, 0);
-  const auto time_us = [&](std::size_t bytes) {
-    for (const auto& one : portfolio::predict(all, bytes, 1, {}))
-      if (portfolio::answers_to(all[one.candidate], "even-trees")) return one.time_us;
-    return 0.0;
-  };
-  const double short_us = time_us(std::size_t{1} << 30);
-  const double long_us = time_us(std::size_t{16} << 30);  // 1.2 million slices
-  CHECK(long_us > 15 * short_us);
-  CHECK(long_us < 16.5 * short_us);
+TEST_CASE("the closed form of even trees is near a simulation of every size") {
+  for (const int slow : {6, 30}) {  // the second on more ranks than flat forms serve
+    const topology::Topology machine = slow_beside_fast(slow);
+    portfolio::CompositePlanner planner(machine);
+    int found = 0;
+    for (const auto& one : planner.candidates(Collective::allreduce, 0)) {
+      if (!portfolio::answers_to(one.composite->name, "even-trees")) continue;
+      ++found;
+      const schedule::Schedule flat = compose::expand(*one.composite);
+      CHECK_NOTHROW(schedule::verify(flat));
+      for (const double bytes : {8e6, 64e6, 256e6}) {
+        schedule::SimulationOptions options;
+        options.bytes = bytes;
+        options.slice_bytes = one.cost.good_slice(bytes, 128 * 1024);
+        options.slots = 4;
+        options.lane_bytes = schedule::kLaneBytes;
+        options.detail = schedule::Detail::totals;
+        const double simulated = schedule::simulate(flat, options).time_us;
+        INFO(one.name() << " of " << bytes << " bytes, " << simulated << " us simulated");
+        CHECK(one.cost.time_us(bytes, options.slice_bytes) > 0.85 * simulated);
+        CHECK(one.cost.time_us(bytes, options.slice_bytes) < (bytes < 64e6 ? 1.6 : 1.2) * simulated);
+      }
+    }
+    CHECK(found > 0);
+  }
 }
