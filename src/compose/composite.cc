@@ -401,6 +401,13 @@ Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index
   return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
 }
 
+// The device at the same position, where it is a port.
+Rank Routes::returns_by(int last, int local) const {
+  const Host& host = composite_.hosts[at(last)];
+  const bool same = host.all_own() || std::find(host.ports.begin(), host.ports.end(), local) != host.ports.end();
+  return same ? host.ranks[at(local) % host.ranks.size()] : host.ranks[at(host.ports[at(local) % host.ports.size()])];
+}
+
 // Devices of the root's host that get the chunk back, each from a device of the last host.
 void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step,
                                 std::vector<Move>& moves) const {
@@ -409,10 +416,9 @@ void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, 
   const int last = last_host(root, ends);
   if (host != root && host != last) return;
   const SendKind kind = way == Way::in ? SendKind::reduce : SendKind::copy;
-  const auto& with = composite_.hosts[at(last)].ranks;
   for (const int local : composite_.at_root->returns[at(root_chunk(ends))]) {
     const Rank other = composite_.hosts[at(root)].ranks[at(local)];
-    const Rank by = with[at(local) % with.size()];
+    const Rank by = returns_by(last, local);
     if (rank != other && rank != by) continue;
     moves.push_back({step, rank == other ? by : other, (rank == other) == (way == Way::in), kind});
   }

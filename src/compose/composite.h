@@ -272,6 +272,7 @@ class Routes {
 
   void spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
   void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  Rank returns_by(int last, int local) const;
   void exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step, std::vector<Move>& moves) const;
   void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
   void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;

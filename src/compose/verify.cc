@@ -209,17 +209,10 @@ void check_kind(const Composite& composite, std::size_t index, const HostKind& k
   }
 }
 
-void check_ways_back(const Composite& composite, const topology::Cluster& cluster) {
+void check_ways_back(const Composite& composite) {
   if (composite.tiers.size() != 1 || composite.hosts.size() < 2)
     refuse(composite, "data returns to the root's host over one tier of several hosts, not over {} of {}",
            composite.tiers.size(), composite.hosts.size());
-  for (const Rank rank : cluster.hosts[at(cluster.host_of[at(composite.root)])])
-    if (!cluster.attachments[at(rank)].attached())
-      refuse(composite, "data returns to the root's host, whose rank {} reaches no network", rank);
-  for (const Host& host : composite.hosts)
-    for (const Rank rank : host.ranks)
-      if (!cluster.attachments[at(rank)].attached())
-        refuse(composite, "data returns from any rank of the last host, and rank {} reaches no network", rank);
 }
 
 // By chunk, then device: whether the device has the chunk, or still has its own contribution, while other hosts pass
@@ -235,11 +228,13 @@ std::vector<bool> possible_exits(const RootHost& at_root) {
   return possible;
 }
 
-void check_exits_and_returns(const Composite& composite, const RootHost& at_root) {
+void check_exits_and_returns(const Composite& composite, const topology::Cluster& cluster, const RootHost& at_root) {
   const schedule::Schedule& schedule = at_root.schedule;
   for (const auto* lists : {&at_root.exits, &at_root.returns})
     if (!lists->empty() && lists->size() != at(schedule.chunks))
       refuse(composite, "the root's host has {} chunks, and exits or returns of {}", schedule.chunks, lists->size());
+  const std::vector<Rank>& ranks = cluster.hosts[at(cluster.host_of[at(composite.root)])];
+  const auto reaches_others = [&](int device) { return cluster.attachments[at(ranks[at(device)])].attached(); };
   std::vector<bool> whole(at(schedule.chunks), true);  // chunks of which nothing returns
   for (std::size_t chunk = 0; chunk < at_root.returns.size(); ++chunk) {
     whole[chunk] = at_root.returns[chunk].empty();
@@ -247,6 +242,8 @@ void check_exits_and_returns(const Composite& composite, const RootHost& at_root
     for (const int device : at_root.returns[chunk]) {
       if (device < 0 || device >= schedule.ranks || device == schedule.root || named[at(device)])
         refuse(composite, "chunk {} of the root's host cannot return to device {}", chunk, device);
+      if (!reaches_others(device))
+        refuse(composite, "chunk {} returns to device {}, which reaches no network", chunk, device);
       named[at(device)] = true;
     }
   }
@@ -255,6 +252,8 @@ void check_exits_and_returns(const Composite& composite, const RootHost& at_root
     for (const int device : at_root.exits[chunk])
       if (device < 0 || device >= schedule.ranks || !possible[chunk * at(schedule.ranks) + at(device)])
         refuse(composite, "chunk {} cannot leave the root's host at device {}", chunk, device);
+      else if (!reaches_others(device))
+        refuse(composite, "chunk {} leaves the root's host at device {}, which reaches no network", chunk, device);
   const bool sums = schedule.collective == Collective::reduce;
   for (const schedule::Send& send : schedule.sends) {
     const bool returned = (send.step < at_root.split) == sums;
@@ -307,14 +306,14 @@ void check_at_root(const Composite& composite, const topology::Cluster& cluster)
              send.step);
   if (composite.at_root->split < 0 || composite.at_root->split > schedule.steps)
     refuse(composite, "the root's host divides {} steps at {}", schedule.steps, composite.at_root->split);
-  check_exits_and_returns(composite, *composite.at_root);
+  check_exits_and_returns(composite, cluster, *composite.at_root);
   schedule::verify(with_returns(*composite.at_root));
   check_sends(composite, schedule, composite.collective == Collective::reduce ? SendKind::reduce : SendKind::copy);
   for (const schedule::Send& send : schedule.sends)
     if ((composite.collective == Collective::reduce ? send.src : send.dst) == schedule.root)
       refuse(composite, "the root passes on its own chunk {}", send.chunk);
   if (composite.root_turns.empty()) refuse(composite, "the root's host has no chunk to take in turn");
-  if (composite.at_root->has_returns()) check_ways_back(composite, cluster);
+  if (composite.at_root->has_returns()) check_ways_back(composite);
   for (const ChunkId chunk : composite.root_turns)
     if (chunk < 0 || chunk >= schedule.chunks) refuse(composite, "the map gives the root's host chunk {}", chunk);
 }

@@ -45,6 +45,7 @@
 //      sends its own contribution only after them (Reduce), so it can pass on other hosts' sums with it. All ranks
 //      find a chunk's last host by the same function. Data returns from there after every host has it; sums that
 //      return are added there before that host's own reduction begins, and are part of its contribution from then on.
+//      Exits and returns reach the network, and a device returns from the one at its position or from a port.
 //  10. Frames and strands do not interact: all steps of a chunk are later by the same number.
 //  11. Order. With steps of its own (Order), every chunk's sends and arrivals at a rank keep the order in which they
 //      were: a send comes after the same arrivals, and copies after the same other arrivals; sums commute. So every

@@ -207,10 +207,17 @@ void CompositePlanner::add_levels_with_entries() {
 // Few enough ranks for flat forms.
 bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatRanks; }
 
-// Whether data may come back to the root's host from other hosts: every device has the same NIC to do so.
+// Whether data may come back to the root's host from other hosts, by another NIC than the one by which it leaves.
 bool CompositePlanner::may_return(Rank root) const {
   const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
-  return host.ranks.size() > 1 && std::ranges::all_of(hosts_, &compose::Host::all_own);
+  return std::set<int>(host.ports.begin(), host.ports.end()).size() > 1;
+}
+
+// By device of a host: the rate of its NIC, or 0.
+std::vector<double> CompositePlanner::nic_rates(std::size_t host) const {
+  std::vector<double> rates = compose::shares(hosts_[host]);
+  for (double& rate : rates) rate *= host_gbytes_per_s_[host];
+  return rates;
 }
 
 // The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
@@ -218,10 +225,11 @@ bool CompositePlanner::may_return(Rank root) const {
 std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
   const auto host = at(cluster_->host_of[at(root)]);
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
-  const double nic = host_gbytes_per_s_[host] / static_cast<double>(hosts_[host].ranks.size());
   std::vector<Forest> result;
   const auto add = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
-    auto trees = root_trees(links, part * nic, entries, collective, cluster_->local_of[at(root)]);
+    std::vector<double> nics = nic_rates(host);
+    for (double& rate : nics) rate *= part;
+    auto trees = root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]);
     if (!trees.empty()) result.push_back({name, std::move(trees), frames, entries > 1 ? level_without_ : kNoLevel});
   };
   add("forest-", 1, 1, simulated() ? std::span<const Framing>(kForestFrames) : kManyForestFrames);
@@ -366,7 +374,8 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
                                    : 1 + static_cast<int>(more[at(turns[at(chunk / ports) % turns.size()])].size()));
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
-  composite.at_root = root_forest(links, trees, composite.collective, cluster_->local_of[at(composite.root)], entries);
+  composite.at_root = root_forest(links, trees, nic_rates(root_host), composite.collective,
+                                  cluster_->local_of[at(composite.root)], entries);
   composite.root_turns.resize(entries.size());
   std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
 }
@@ -459,9 +468,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (variant.forest == nullptr && variant.frames.steps > 1)
       composite.name += fmt::format("x{}", variant.frames.steps);
   }
-  const bool known =
-      std::any_of(result.begin(), result.end(), [&](const auto& one) { return one.composite->name == composite.name; });
-  if (known) return;
+  if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   compose::Cost cost = costs_->cost(composite);
   result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
 }

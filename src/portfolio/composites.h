@@ -60,6 +60,7 @@ class CompositePlanner {
   bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
+  std::vector<double> nic_rates(std::size_t host) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::span<const Framing> frames_for(const Variant& variant) const;
   bool simulated() const;

@@ -204,7 +204,7 @@ compose::Composite one_host(const std::shared_ptr<const topology::Topology>& top
   compose::Host host;
   for (Rank rank = 0; rank < topology->ranks; ++rank) host.ranks.push_back(rank);
   host.ports = turns.roots;
-  host.own.assign(host.ranks.size(), false);
+  host.near.assign(host.ranks.size(), {});
   composite.hosts = {std::move(host)};
   composite.chunks_per_rank = trees * frames;
   composite.frames = frames;

@@ -24,11 +24,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // A tree takes `weight` lanes of each link on its paths.
 std::optional<topology::Topology> without(const topology::Topology& one, const Tree& tree, Amount weight) {
+  const Rank outside = one.ranks - 1;
   topology::Topology rest = one;
   topology::Routes routes(one);
   for (Rank rank = 0; rank < one.ranks; ++rank) {
     if (rank == tree.root) continue;
-    for (const topology::Edge& edge : routes.path(tree.parent[at(rank)], rank)) {
+    const auto path = routes.path(tree.parent[at(rank)], rank);
+    // A tree may leave the host by any of its exits.
+    if (path.empty() && rank != outside) return std::nullopt;
+    for (const topology::Edge& edge : path) {
       const auto link = std::find_if(rest.links.begin(), rest.links.end(),
                                      [&](const auto& one) { return topology::Edge(one.src, one.dst) == edge; });
       if (link == rest.links.end() || link->lanes < weight) return std::nullopt;
@@ -85,19 +89,22 @@ bool reaches_each(topology::Routes& routes, Rank root, Rank by, int devices) {
 // Trees that are taken first. Through the root's NIC alone: all other devices get the chunk back, so their NICs are
 // used for what no other link brings. In two steps, from the root to one device and from there to all others: the
 // fewest steps of trees that divide what the root sends. On the host's links alone: then every device is an exit.
-std::vector<Tree> first_trees(const topology::Topology& links, Rank root) {
+std::vector<Tree> first_trees(const topology::Topology& links, std::span<const double> nics, Rank root) {
   const Rank outside = links.ranks;
   Tree alone{root, std::vector<Rank>(at(links.ranks) + 1, outside)};
   alone.parent[at(root)] = -1;
   alone.parent[at(outside)] = root;
-  std::vector<Tree> result{std::move(alone)};
+  const auto has_nic = [&](Rank device) { return nics[at(device)] > 0; };
+  std::vector<Tree> result;
+  if (std::ranges::all_of(nics, [](double rate) { return rate > 0; })) result.push_back(std::move(alone));
+  const auto first = std::find_if(nics.begin(), nics.end(), [](double rate) { return rate > 0; });
   topology::Routes routes(links);
   for (Rank by = 0; by < links.ranks; ++by) {
     if (by == root || !reaches_each(routes, root, by, links.ranks)) continue;
     Tree tree{root, std::vector<Rank>(at(links.ranks) + 1, by)};
     tree.parent[at(root)] = -1;
     tree.parent[at(by)] = root;
-    tree.parent[at(outside)] = root;
+    tree.parent[at(outside)] = has_nic(root) ? root : has_nic(by) ? by : static_cast<Rank>(first - nics.begin());
     result.push_back(std::move(tree));
   }
   const treegen::Links capacities(links);
@@ -106,7 +113,7 @@ std::vector<Tree> first_trees(const topology::Topology& links, Rank root) {
   demands[at(root)] = rate;
   if (const auto trees = treegen::pack_whole(capacities, demands, 1))
     for (treegen::WholeTree tree : *trees) {
-      tree.tree.parent.push_back(root);
+      tree.tree.parent.push_back(has_nic(root) ? root : static_cast<Rank>(first - nics.begin()));
       result.push_back(std::move(tree.tree));
     }
   return result;
@@ -114,14 +121,14 @@ std::vector<Tree> first_trees(const topology::Topology& links, Rank root) {
 
 // What a tree does on the root's host.
 struct Part {
-  explicit Part(const Tree& tree) {
+  Part(const Tree& tree, std::span<const double> nics) {
     const auto outside = static_cast<Rank>(tree.parent.size()) - 1;
     const std::vector<int> depth = treegen::depth_by_rank(tree);
     for (Rank device = 0; device < outside; ++device) {
       Rank up = device;
       while (up != tree.root && tree.parent[at(up)] != outside) up = tree.parent[at(up)];
       const bool returned = up != tree.root;
-      if (!returned) exits.push_back(device);
+      if (!returned && nics[at(device)] > 0) exits.push_back(device);
       const Rank parent = tree.parent[at(device)];
       if (parent == outside) returns.push_back(device);
       if (device == tree.root || parent == outside) continue;
@@ -165,8 +172,8 @@ void mix(std::span<int> part_of, std::size_t parts) {
 
 }  // namespace
 
-std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, double entries,
-                                 Collective collective, Rank root) {
+std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                 double entries, Collective collective, Rank root) {
   topology::Topology one = with_outside(links, nic_gbytes_per_s);
   const bool sums = collective == Collective::reduce;
   if (sums)
@@ -181,7 +188,7 @@ std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gby
     return result;
   }
   Amount rate = rate_from(one, root);
-  for (const Tree& tree : first_trees(links, root)) {
+  for (const Tree& tree : first_trees(links, nic_gbytes_per_s, root)) {
     const Amount weight = most_weight(one, tree, rate);
     if (weight == 0) continue;
     result.push_back({tree, static_cast<double>(weight)});
@@ -198,12 +205,13 @@ std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gby
 }
 
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
-                              Collective collective, Rank root, const std::vector<int>& entries) {
+                              std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
+                              const std::vector<int>& entries) {
   std::vector<Part> parts;
   Step early_steps = 0;
   Step late_steps = 0;
   for (const RootTree& one : trees) {
-    parts.emplace_back(one.tree);
+    parts.emplace_back(one.tree, nic_gbytes_per_s);
     early_steps = std::max(early_steps, parts.back().early_steps);
     late_steps = std::max(late_steps, parts.back().late_steps);
   }
@@ -224,13 +232,14 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
   result.returns.resize(entries.size());
   result.split = sums ? late_steps : early_steps;
   std::vector<int> used(at(links.ranks), 0);  // by device: chunks that leave by its NIC
+  const auto busy = [&](int device) { return used[at(device)] / nic_gbytes_per_s[at(device)]; };
   std::vector<schedule::Send> sends;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ChunkId chunk = order[i];
     const Part& part = parts[at(part_of[i])];
     for (int entry = 0; entry < entries[at(chunk)]; ++entry) {
-      const auto exit = *std::min_element(part.exits.begin(), part.exits.end(),
-                                          [&](int a, int b) { return used[at(a)] < used[at(b)]; });
+      const auto exit =
+          *std::min_element(part.exits.begin(), part.exits.end(), [&](int a, int b) { return busy(a) < busy(b); });
       ++used[at(exit)];
       result.exits[at(chunk)].push_back(exit);
     }

@@ -7,6 +7,7 @@
 // theorem such trees reach the least cut around any device, where no links share their bandwidth.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "compose/composite.h"
@@ -20,14 +21,16 @@ struct RootTree {
   double weight = 0;
 };
 
-// Every device has one NIC of `nic_gbytes_per_s`. A chunk enters the next host at so many `entries` on average, and
-// leaves by the root's host's NICs as often. Empty if links are too unequal for whole numbers.
-std::vector<RootTree> root_trees(const topology::Topology& links, double nic_gbytes_per_s, double entries,
-                                 Collective collective, Rank root);
+// Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0. A chunk enters the next host at so many
+// `entries` on average, and leaves by the root's host's NICs as often. Empty if links are too unequal for whole
+// numbers.
+std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                 double entries, Collective collective, Rank root);
 
 // One chunk for each of the Broadcast's or Reduce's: `entries` says at how many devices the chunk enters the next host,
 // each of which gets it from an exit of its own. Chunks of many entries take trees that have many exits.
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
-                              Collective collective, Rank root, const std::vector<int>& entries);
+                              std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
+                              const std::vector<int>& entries);
 
 }  // namespace sccl::portfolio

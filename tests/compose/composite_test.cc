@@ -336,6 +336,25 @@ TEST_CASE("data returns to the root's host over one tier, to each device once, a
   }
 }
 
+TEST_CASE("data leaves and comes back by devices with a NIC") {
+  const topology::Topology machine = with_nics(topology::preset("pcie8"), {3, {0, 4}}, 25);
+  const auto good = one_of(machine, Collective::broadcast, "levels/forest-ring");
+  REQUIRE(good.at_root.has_value());
+  const std::vector<std::vector<int>>& returns = good.at_root->returns;
+  const auto some = std::find(returns.begin(), returns.end(), std::vector<int>{4});
+  REQUIRE(some != returns.end());
+  const auto chunk = static_cast<std::size_t>(some - returns.begin());
+  auto composite = good;
+  composite.at_root->returns[chunk].front() = 5;
+  refused(composite, "returns to device 5, which reaches no network");
+  composite = good;
+  for (const schedule::Send& send : good.at_root->schedule.sends)  // device 1 has the chunk when it leaves
+    if (send.chunk == static_cast<int>(chunk) && send.dst == 1 && send.step < good.at_root->split)
+      composite.at_root->exits[chunk].front() = 1;
+  REQUIRE(composite.at_root->exits != good.at_root->exits);
+  refused(composite, "leaves the root's host at device 1, which reaches no network");
+}
+
 TEST_CASE("a schedule on the root's host that is for another root, or wrong, is refused") {
   for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
     const auto good = one_of(topology::preset("2*dgx1v"), collective, "levels/two-trees");

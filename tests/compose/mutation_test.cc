@@ -234,7 +234,8 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   int refused = 0;
   int right = 0;
   for (const topology::Topology& machine :
-       {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(), racks(2, 2, 2),
+       {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(),
+        with_nics(topology::preset("pcie4"), {{1, 2}, {0, 2}, {1, 2}}, 20), racks(2, 2, 2),
         in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast()})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
