@@ -20,8 +20,7 @@
 namespace sccl::portfolio {
 namespace {
 
-using compose::Meeting;
-using compose::Shape;
+using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -32,8 +31,7 @@ constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // whose levels take tens of m
 constexpr std::size_t kMostKindsWithEntries = 4;  // likewise
 
 constexpr Framing kFrames[] = {{1}, {8}};
-// Deep trees: only a simulation tells which distance is better.
-constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};
+constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
 // Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
 // follow one another later.
 constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};

@@ -77,8 +77,7 @@ class Interpreter {
     LaneState& state = lanes_[lane_index];
     target_.commit([&] {
       if (begun.motion != Motion::none) {
-        if (Target::kAlone && begun.turn.op->kind == OpKind::post)
-          describe_buffers(*begun.turn.op, begun.turn.slice);
+        if (Target::kAlone && begun.turn.op->kind == OpKind::post) describe_buffers(*begun.turn.op, begun.turn.slice);
         target_.release(reach(begun));
         complete(begun.turn, begun.motion);
       }
@@ -274,7 +273,9 @@ class Interpreter {
     const u64 bytes = elements * call_.element_bytes;
     return with_protocol([&](auto wire) {
       using Wire = decltype(wire);
-      if constexpr (Wire::kByWords) return take_words<Wire>(op, bytes);
+      if constexpr (Wire::kByWords)
+        return Wire::take_words(target_, connections_, program_.operands + op.operand_begin, op.operand_count, bytes,
+                                signature(op));
       SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
         const Access& operand = program_.operands[op.operand_begin + i];
         if (operand.via != Via::slot) continue;
@@ -286,22 +287,6 @@ class Interpreter {
     });
   }
 
-  template <class Wire>
-  bool take_words(const Op& op, u64 bytes) {
-    const u32 words = Wire::word_count(bytes);
-    const u32 count = op.operand_count * words;
-    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
-      const u32 i = at / words;
-      const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via != Via::slot) continue;
-      Connection& connection = connections_[operand.connection];
-      u32 polls = 0;
-      while (!Wire::take_word(connection, at - i * words, target_.bounce(i), bytes, signature(op)))
-        if (++polls >= target_.patience()) return false;
-    }
-    return true;
-  }
-
   // Leader: some message that has begun is not there, or is of another call.
   Outcome look_for_missing(const Op& op, LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
@@ -311,13 +296,7 @@ class Interpreter {
       const Outcome arrival = with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); });
       if (arrival != Outcome::progressed) return arrival;
     }
-    return blocked(state, first_sender(op));
-  }
-
-  int first_sender(const Op& op) const {
-    u32 i = op.operand_begin;
-    while (program_.operands[i].via != Via::slot) ++i;
-    return connections_[program_.operands[i].connection].peer;
+    return blocked(state, connections_[first_connection(program_, op)].peer);
   }
 
   // The tail is read again only when the ring looks full. A new tail allows stores into slots, so a fence is owed.
@@ -381,20 +360,7 @@ class Interpreter {
     target_.ring(connection);
   }
 
-  u64 offset_bytes(const Access& access, u64 slice) const {
-    if (access.buffer == Buffer::scratch) return access.index * call_.scratch_slot_bytes;
-    const Chunk& moved = call_.chunks[access.index];
-    const u64 base = access.buffer == Buffer::input ? moved.input_offset : moved.output_offset;
-    return (base + slice * call_.slice_elements) * call_.element_bytes;
-  }
-
-  // Computed as integers: the buffers of a point-to-point batch are unrelated objects behind one base of zero.
-  u8* local(const Access& access, u64 slice) const {
-    const u8* base = access.buffer == Buffer::input    ? call_.input
-                     : access.buffer == Buffer::output ? call_.output
-                                                       : call_.scratch;
-    return reinterpret_cast<u8*>(reinterpret_cast<u64>(base) + offset_bytes(access, slice));
-  }
+  u8* local(const Access& access, u64 slice) const { return local_address(call_, access, slice); }
 
   u64 remote_address(const Access& access, u64 slice) {
     Connection& connection = connections_[access.connection];
@@ -402,14 +368,14 @@ class Interpreter {
     const bool input = access.buffer == Buffer::input;
     const u64 posted = input ? header.input_address : header.output_address;
     const u64* const shifts = input ? call_.input_shifts : call_.output_shifts;
-    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(access, slice);
+    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(call_, access, slice);
   }
 
   Motion move(const Op& op, u64 slice, u64 elements) {
     const u64 bytes = elements * call_.element_bytes;
     const bool scaled = scales(op);
     const u32 divisor = divisor_of(op);
-    if (!scaled && divisor <= 1 && is_remote_copy(op))
+    if (!scaled && divisor <= 1 && is_remote_copy(program_, op, connections_))
       return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
     const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
@@ -426,29 +392,10 @@ class Interpreter {
     return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
 
-  bool scales(const Op& op) const { return call_.scaled && reads_input(op); }
+  bool scales(const Op& op) const { return call_.scaled && reads_input(program_, op); }
   u32 divisor_of(const Op& op) const { return op.completes ? call_.divisor : 1; }
 
-  bool reads_input(const Op& op) const {
-    SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-      const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via != Via::slot && operand.buffer == Buffer::input) return true;
-    }
-    return false;
-  }
-
-  bool in_place_already(u32 sinks) {
-    return sinks == 0 || (sinks == 1 && target_.sources()[0].data == target_.sinks()[0]);
-  }
-
-  // Copies one operand from a peer's memory to a local destination: no bounce buffer is needed.
-  bool is_remote_copy(const Op& op) const {
-    if (op.operand_count != 1 || op.destination_count != 1) return false;
-    const Access& operand = program_.operands[op.operand_begin];
-    const Access& destination = program_.destinations[op.destination_begin];
-    return operand.via == Via::remote && destination.via == Via::local &&
-           !connections_[operand.connection].maps_buffers;
-  }
+  bool in_place_already(u32 n) { return n == 0 || (n == 1 && target_.sources()[0].data == target_.sinks()[0]); }
 
   bool copy_from_peer(const Op& op, u64 slice, u64 bytes) {
     const Access& operand = program_.operands[op.operand_begin];
@@ -559,25 +506,14 @@ class Interpreter {
     return count;
   }
 
-  template <class Wire>
-  void put_words(const Op& op, u64 bytes) {
-    if (!op.sends) return;
-    target_.sync();
-    const u8* const result = target_.sinks()[0];
-    const u32 words = Wire::word_count(bytes);
-    const u32 count = op.destination_count * words;
-    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
-      const u32 i = at / words;
-      const Access& destination = program_.destinations[op.destination_begin + i];
-      if (destination.via != Via::slot) continue;
-      Wire::put_word(connections_[destination.connection], at - i * words, result, bytes, signature(op));
-    }
-  }
-
   bool deliver(const Op& op, u64 slice, u64 bytes) {
     if (goes_by_words()) {
+      if (!op.sends) return true;
+      target_.sync();
       with_protocol([&](auto wire) {
-        if constexpr (decltype(wire)::kByWords) put_words<decltype(wire)>(op, bytes);
+        if constexpr (decltype(wire)::kByWords)
+          wire.put_words(connections_, program_.destinations + op.destination_begin, op.destination_count,
+                         target_.sinks()[0], bytes, signature(op));
       });
       return true;
     }

@@ -62,4 +62,44 @@ struct Begun {
   Motion motion;
 };
 
+// Where a chunk, or a slot of scratch memory, lies behind the beginning of its buffer.
+inline u64 offset_bytes(const Call& call, const Access& access, u64 slice) {
+  if (access.buffer == Buffer::scratch) return access.index * call.scratch_slot_bytes;
+  const Chunk& moved = call.chunks[access.index];
+  const u64 base = access.buffer == Buffer::input ? moved.input_offset : moved.output_offset;
+  return (base + slice * call.slice_elements) * call.element_bytes;
+}
+
+// Computed as integers: the buffers of a point-to-point batch are unrelated objects behind one base of zero.
+inline u8* local_address(const Call& call, const Access& access, u64 slice) {
+  const u8* base = access.buffer == Buffer::input    ? call.input
+                   : access.buffer == Buffer::output ? call.output
+                                                     : call.scratch;
+  return reinterpret_cast<u8*>(reinterpret_cast<u64>(base) + offset_bytes(call, access, slice));
+}
+
+inline bool reads_input(const Program& program, const Op& op) {
+  SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
+    const Access& operand = program.operands[op.operand_begin + i];
+    if (operand.via != Via::slot && operand.buffer == Buffer::input) return true;
+  }
+  return false;
+}
+
+// Copies one operand from a peer's memory to a local destination: no bounce buffer is needed.
+template <class Connection>
+inline bool is_remote_copy(const Program& program, const Op& op, const Connection* connections) {
+  if (op.operand_count != 1 || op.destination_count != 1) return false;
+  const Access& operand = program.operands[op.operand_begin];
+  const Access& destination = program.destinations[op.destination_begin];
+  return operand.via == Via::remote && destination.via == Via::local && !connections[operand.connection].maps_buffers;
+}
+
+// Of an operation that receives.
+inline int first_connection(const Program& program, const Op& op) {
+  u32 i = op.operand_begin;
+  while (program.operands[i].via != Via::slot) ++i;
+  return program.operands[i].connection;
+}
+
 }  // namespace sccl::device

@@ -6,9 +6,9 @@
 //   kFenced                    the order of payload and flag needs fences; else every word or line has a flag
 //   kInPlace                   messages are read and written in their slots; else they are packed and unpacked
 //   kLends                     the payload of one slot may serve several messages, where the target has that
-//   kByWords                   take_word() and put_word() take the place of whole(), unpack() and pack(): the threads of
-//                              a block share the words of all messages of an operation, so that those of several peers
-//                              are on their way at a time
+//   kByWords                   take_words() and put_words() take the place of whole(), unpack() and pack(): the threads
+//                              of a block share the words of all messages of an operation, so that those of several
+//                              peers are on their way at a time
 //   kFlagShift                 a word of flags holds the flag above this bit
 //   longest(connection)        bytes of the longest message
 //   word(connection)           the word that tells of the next message
@@ -162,7 +162,9 @@ struct LowLatency {
 
   static constexpr u64 longest(const Connection&) { return kLlPayloadBytes; }
   // Not 0, and another one for each of the next 2^31 messages.
-  static u64 flag(const Connection& connection, u32 = 0) { return (connection.ll_position & 0x7fffffffu) | 0x80000000u; }
+  static u64 flag(const Connection& connection, u32 = 0) {
+    return (connection.ll_position & 0x7fffffffu) | 0x80000000u;
+  }
   static u64* word(Connection& connection) { return words(connection); }
 
   static u64* words(Connection& connection) { return connection.ring->ll[connection.ll_position % kLlSlotCount]; }
@@ -200,6 +202,34 @@ struct LowLatency {
   }
   static u64& seen_tail(Connection& connection) { return connection.ll_seen_tail; }
   static const Tail& tail(const Connection& connection) { return connection.ring->ll_tail; }
+
+  // All threads: the messages of several peers, which are on their way at a time. False: some word is not there, or is
+  // of another call.
+  static bool take_words(Target& target, Connection* connections, const Access* operands, u32 operand_count, u64 bytes,
+                         u32 signature) {
+    const u32 words = word_count(bytes);
+    const u32 count = operand_count * words;
+    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
+      const u32 i = at / words;
+      if (operands[i].via != Via::slot) continue;
+      Connection& connection = connections[operands[i].connection];
+      u32 polls = 0;
+      while (!take_word(connection, at - i * words, target.bounce(i), bytes, signature))
+        if (++polls >= target.patience()) return false;
+    }
+    return true;
+  }
+  // All threads: one message to several peers.
+  static void put_words(Connection* connections, const Access* destinations, u32 destination_count, const u8* from,
+                        u64 bytes, u32 signature) {
+    const u32 words = word_count(bytes);
+    const u32 count = destination_count * words;
+    SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
+      const u32 i = at / words;
+      if (destinations[i].via != Via::slot) continue;
+      put_word(connections[destinations[i].connection], at - i * words, from, bytes, signature);
+    }
+  }
 
   // take_word() has copied the message already.
   static constexpr void unpack(Connection&, u8*, u64) {}

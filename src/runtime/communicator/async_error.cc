@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
+#include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
