@@ -126,8 +126,7 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, cons
     }
     const u32 blocks = arguments.channels * arguments.blocks_per_channel;
     memory.stopped = !take_ticket(arguments.control, arguments.ticket, blocks);
-    if (memory.stopped)
-      stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
+    if (memory.stopped) stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
   }
   block_sync();
   if (memory.stopped) return false;

@@ -34,8 +34,8 @@ constexpr std::chrono::milliseconds kReasonLimit{1500};
 // A kernel that was stopped has ended, and so may its stream: a program that asks now must not take the result for
 // right. The watching thread tells the reason within a few milliseconds.
 void await_reason_of_stop(Communicator& communicator) {
-  const DeviceExecutor* const device = communicator.on_device();
-  if (device == nullptr || !device->kernel_was_stopped()) return;
+  DeviceExecutor* const device = communicator.on_device();
+  if (device == nullptr || !device->in_flight().kernel_was_stopped()) return;
   const auto limit = std::chrono::steady_clock::now() + kReasonLimit;
   while (communicator.lifecycle().async_error() == 0 && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

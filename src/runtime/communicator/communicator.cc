@@ -191,7 +191,7 @@ void Communicator::abort() noexcept {
   {
     const std::lock_guard lock(mutex_);
     parts_.leave(Presence::aborted);
-    if (parts_.on_device) parts_.on_device->stop();
+    if (parts_.on_device) parts_.on_device->in_flight().stop_kernels();
     if (parts_.vendor) parts_.vendor->abort();
     child = pending_child_.lock();
   }
@@ -211,7 +211,7 @@ void Communicator::revoke() {
   {
     const std::lock_guard lock(mutex_);
     parts_.leave(Presence::revoked);
-    if (parts_.on_device) parts_.on_device->stop();
+    if (parts_.on_device) parts_.on_device->in_flight().stop_kernels();
     if (parts_.vendor) parts_.vendor->abort();
   }
   lifecycle_.background().settle();

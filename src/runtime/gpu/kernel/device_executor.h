@@ -84,10 +84,8 @@ class DeviceExecutor {
   // called before the destructor, which does the same.
   void end();
 
-  // Makes kernels end soon, whatever they wait for.
-  void stop() noexcept { watch_.in_flight().stop_kernels(); }
-  // Some kernel has ended without its result; the reason is told, or will be in a moment.
-  bool kernel_was_stopped() const { return watch_.in_flight().kernel_was_stopped(); }
+  // Tells of the calls that run, and makes their kernels end soon, whatever they wait for.
+  CallsInFlight& in_flight() { return watch_.in_flight(); }
 
  private:
   void prepare_in_kernel(const CollectiveRequest& request, gpu::Stream stream, const CallOptions& options);

@@ -20,9 +20,9 @@ class LaunchPace {
   // A collective of this rank was enqueued or captured.
   enum class Captured : bool { no, yes };
   void count_collective(Captured captured);
-  // After the launch: waits for ranks that share queues with this rank and have made fewer calls. If a rank stays behind
-  // for too long (its thread is busy with other work), logs one warning and never waits again. Calls that were captured
-  // wait for nobody.
+  // After the launch: waits for ranks that share queues with this rank and have made fewer calls. If a rank stays
+  // behind for too long (its thread is busy with other work), logs one warning and never waits again. Calls that were
+  // captured wait for nobody.
   void keep();
 
   bool shares_queues() const { return shares_queues_; }
