@@ -6,6 +6,7 @@ Needs NVRTC (12 for sm_70, any for the others) and nvdisasm, but no device: `scr
 
   begin, finish   the two halves of an operation, each a function of its own. Fences are counted that a step executes:
                   not those of a stop, which ends the kernel, and none may lie in a loop over peers.
+  pass_run        does both for operations that move no data, for those of all peers at once. It has as few fences.
   poll            the shortest loop with a strong load: what a leader does again and again while it waits.
 """
 import argparse
@@ -199,20 +200,24 @@ def is_of_stop(one):
 def counts(disassembly):
     found, labels = functions(disassembly)
     result = {"membar": 0, "cctl": 0, "strong": 0, "system_fences": 0, "device_fences": 0, "fences_in_loops": 0, "poll": None}
+    of_runs = {"system_fences": 0, "device_fences": 0}
     for name, code in found.items():
+        run = "8pass_run" in name
         half = "begin" if "5begin" in name else "finish" if "6finish" in name else None
         graph = Graph(code, labels[name])
         for index, one in enumerate(code):
             result["membar"] += one.opcode.startswith("MEMBAR")
             result["cctl"] += one.opcode.startswith("CCTL")
             result["strong"] += one.is_strong_load()
-            if half and one.opcode.startswith("MEMBAR") and not is_of_stop(one):
-                result["system_fences" if one.opcode.endswith(".SYS") else "device_fences"] += 1
+            if (half or run) and one.opcode.startswith("MEMBAR") and not is_of_stop(one):
+                (of_runs if run else result)["system_fences" if one.opcode.endswith(".SYS") else "device_fences"] += 1
                 result["fences_in_loops"] += graph.in_loop(index)
             if half == "begin" and one.is_strong_load() and not is_of_stop(one):
                 path = graph.cycle(index)
                 if path and (result["poll"] is None or len(path) < len(result["poll"][1])):
                     result["poll"] = (code, path)
+    for key, count in of_runs.items():
+        result[key] = max(result[key], count)
     if result["poll"]:
         code, path = result.pop("poll")
         result["poll_instructions"] = len(path)

@@ -43,10 +43,7 @@ class Interpreter {
     const Outcome ready = target_.await(
         [&] {
           for (;;) {
-            if (is_finished(lane, state)) {
-              acquire_owed();
-              return Outcome::finished;
-            }
+            if (is_finished(lane, state)) return Outcome::finished;
             turn = turn_of(lane, state);
             const Outcome found = readiness(turn, state);
             if (Target::kAlone || found != Outcome::progressed || turn.op->kind == OpKind::move) return found;
@@ -106,8 +103,8 @@ class Interpreter {
   }
 
   // Leader of a block: the operation of this turn, which moves no data, and those of its kind that follow it and are
-  // ready, too. A program in place has one for each peer, and they share their fences.
-  void pass_run(const Lane& lane, const Turn& turn, LaneState& state, u64* told) {
+  // ready, too. A program in place has one for each peer, and they share their fences. Nothing is owed afterwards.
+  SCCL_CALLED void pass_run(const Lane& lane, const Turn& turn, LaneState& state, u64* told) {
     const Op* const ops = turn.op;
     const u32 most = lane.order == LaneOrder::op_major ? lane.op_count - state.op : 1;
     u32 count = 1;
