@@ -18,7 +18,7 @@ def run_threads(job, seconds, environment=None):
 
 
 class Told:
-    """What the ranks of a job told (NCCL_DEBUG): kept where the job fails, so that one run on a lent machine is enough."""
+    """What the ranks of a job told (NCCL_DEBUG): kept where the job fails, so that one run on a device is enough."""
     folder, kept, ends_at = None, 0, None
 
     @classmethod
