@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "compose/packed_bound.h"
 #include "topology/presets.h"
-#include "treegen/packing/pack.h"
 
 using namespace sccl;
 
@@ -42,12 +42,6 @@ topology::Topology cluster_of_forms(const std::vector<HostForm>& forms) {
   return machine;
 }
 
-double greatest_us(const std::vector<compose::Bound>& bounds) {
-  double most = 0;
-  for (const compose::Bound& one : bounds) most = std::max(most, one.us);
-  return most;
-}
-
 double bound_us(const topology::Topology& machine, Collective collective) {
   return greatest_us(compose::bounds(machine, topology::cluster_of(machine), collective, 0, kBytes));
 }
@@ -59,10 +53,6 @@ double divided_us(const topology::Topology& machine, Collective collective) {
     if (link.link_class == topology::LinkClass::net && link.src < machine.ranks)
       out[static_cast<std::size_t>(cluster.host_of[static_cast<std::size_t>(link.src)])] += link.gbytes_per_s;
   return greatest_us(compose::bounds_of_divided_hosts(cluster, machine.links, out, collective, kBytes));
-}
-
-double packed_us(const topology::Topology& machine, Collective collective) {
-  return kBytes / (treegen::to_double(treegen::pack(machine, collective, 0).rate) * 1e3);
 }
 
 }  // namespace
@@ -78,7 +68,7 @@ TEST_CASE("no packing of trees is faster than the bound of divided hosts") {
     for (const Collective collective : {Collective::allreduce, Collective::broadcast, Collective::reduce}) {
       INFO("machine " << i << " " << info(collective).name);
       const double divided = divided_us(machine, collective);
-      const double packed = packed_us(machine, collective);
+      const double packed = packed_us(machine, collective, kBytes);
       CHECK(divided <= packed * (1 + 1e-9));
       if (collective == Collective::allreduce && divided >= packed * (1 - 1e-9)) ++reached;
     }
@@ -92,7 +82,7 @@ TEST_CASE("a host with slow links counts as many parts beside a host that counts
   const double wanted = 2 * 4 * kBytes / ((4 * (3 + 5) + 4 * 5) * 1e3);
   CHECK(divided_us(machine, Collective::allreduce) == Approx(wanted));
   CHECK(bound_us(machine, Collective::allreduce) == Approx(wanted));
-  CHECK(packed_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(packed_us(machine, Collective::allreduce, kBytes) == Approx(wanted));
   CHECK(divided_us(machine, Collective::broadcast) == Approx(wanted / 2));
   CHECK(divided_us(machine, Collective::allgather) == 0);
 }

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "compose/packed_bound.h"
 #include "topology/presets.h"
-#include "treegen/packing/pack.h"
 
 using namespace sccl;
 
@@ -46,20 +46,8 @@ topology::Topology two_hosts(int rate, int shared, int direct, int nic) {
   return machine.topology;
 }
 
-double greatest_us(const std::vector<compose::Bound>& bounds) {
-  double most = 0;
-  for (const compose::Bound& one : bounds) most = std::max(most, one.us);
-  return most;
-}
-
 double of_parts_us(const topology::Topology& machine, Collective collective) {
   return greatest_us(compose::bounds_of_parts(machine, topology::cluster_of(machine), collective, 0, kBytes));
-}
-
-// Of the best packing: its rate is in lanes of 1 GB/s, of each rank's block for AllGather and ReduceScatter.
-double packed_us(const topology::Topology& machine, Collective collective) {
-  const double rate = treegen::to_double(treegen::pack(machine, collective, 0).rate);
-  return kBytes / (collective == Collective::reducescatter ? machine.ranks : 1) / (rate * 1e3);
 }
 
 }  // namespace
@@ -75,7 +63,7 @@ TEST_CASE("no packing of trees is faster than the bound of parts") {
                                         Collective::allgather, Collective::reducescatter}) {
       INFO("round " << round << ", " << info(collective).name);
       const double parts_us = of_parts_us(machine, collective);
-      const double packed = packed_us(machine, collective);
+      const double packed = packed_us(machine, collective, kBytes);
       CHECK(parts_us <= packed * (1 + 1e-6));
       binding += parts_us > 0.999 * packed ? 1 : 0;
     }

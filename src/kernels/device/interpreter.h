@@ -270,17 +270,17 @@ class Interpreter {
     const u64 bytes = elements * call_.element_bytes;
     return with_protocol([&](auto wire) {
       using Wire = decltype(wire);
-      if constexpr (Wire::kByWords)
+      if constexpr (Wire::kByWords) {
         return Wire::take_words(target_, connections_, program_.operands + op.operand_begin, op.operand_count, bytes,
                                 signature(op));
-      SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-        const Access& operand = program_.operands[op.operand_begin + i];
-        if (operand.via != Via::slot) continue;
-        Connection& connection = connections_[operand.connection];
-        if constexpr (!Wire::kByWords)
-          if (!Wire::whole(connection, target_.bounce(i), bytes, signature(op))) return false;
+      } else {
+        SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
+          const Access& operand = program_.operands[op.operand_begin + i];
+          if (operand.via != Via::slot) continue;
+          if (!Wire::whole(connections_[operand.connection], target_.bounce(i), bytes, signature(op))) return false;
+        }
+        return true;
       }
-      return true;
     });
   }
 
