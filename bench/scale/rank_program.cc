@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "compose/rank_parts.h"
+#include "compose/lowering/rank_parts.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "topology/presets.h"

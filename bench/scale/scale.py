@@ -451,7 +451,7 @@ def main():
     lines = ["# Schedules of thousands of ranks", "",
              "`bench/scale/scale.py --sccl build/release/src/tools/sccl --out docs/results/scale.md` on "
              f"{platform.machine()}; nothing here was run on a cluster.", "",
-             "What is predicted is the closed form of composites (`src/compose/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
+             "What is predicted is the closed form of composites (`src/compose/cost/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
              "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
              "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, the way to the farthest "
              "device with all latencies.", "",

@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "base/error.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "planners/planners.h"
-#include "portfolio/composites.h"
-#include "portfolio/detours.h"
-#include "portfolio/even_tree_candidates.h"
-#include "portfolio/tree_candidates.h"
+#include "portfolio/composites/composites.h"
+#include "portfolio/composites/even_tree_candidates.h"
+#include "portfolio/flat/detours.h"
+#include "portfolio/flat/tree_candidates.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/simulate.h"

@@ -10,9 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compose/cost.h"
-#include "compose/verify.h"
-#include "portfolio/flat_form.h"
+#include "portfolio/flat/candidate.h"
 #include "schedule/schedule.h"
 #include "schedule/simulation/simulate.h"
 
@@ -20,21 +18,7 @@ namespace sccl::portfolio {
 
 class CompositePlanner;
 
-enum class Origin : std::uint8_t { planner, trees, synthesis, levels };
-
-struct Candidate {
-  std::string name;  // "ring", "trees", "trees/32" (frames), "synth 6/3/7" (chunks per rank, steps, rounds)
-  Origin origin = Origin::planner;
-  FlatForm schedule;  // verified, or the flat form of a verified composite
-  int frames = 1;     // the number of frames into which the schedule cuts a transfer
-
-  // Only for flat forms of composites: programs are made of the composite, the flat form is for predictions.
-  std::shared_ptr<const compose::Cost> cost = nullptr;
-  std::optional<compose::Verified> composite = std::nullopt;
-};
-
-// Clusters of more ranks use only composites, which are chosen by their closed form (composites.h).
-inline constexpr int kMostFlatRanks = 32;
+// Whether a cluster has more than kMostFlatRanks ranks and is served by composites alone.
 bool by_levels_alone(const topology::Topology& topology);
 
 // Names of the kinds of candidates besides planners: "trees", "synth", ...

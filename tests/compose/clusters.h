@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "topology/presets.h"
 
 namespace sccl {

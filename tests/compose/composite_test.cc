@@ -1,6 +1,6 @@
 // Composites of every collective on clusters of every form are what their flat form is: verified twice, run
 // symbolically.
-#include "compose/composite.h"
+#include "compose/form/composite.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,10 +10,10 @@
 
 #include "base/error.h"
 #include "clusters.h"
-#include "compose/by_time.h"
-#include "compose/expand.h"
-#include "compose/verify.h"
-#include "portfolio/composites.h"
+#include "compose/lowering/by_time.h"
+#include "compose/lowering/expand.h"
+#include "compose/proof/verify.h"
+#include "portfolio/composites/composites.h"
 #include "programs.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/proof/check_program.h"

@@ -1,6 +1,6 @@
 // The bound of hosts that count as one part or as several is below every packing of trees, and reaches the best one
 // where hosts with slow links stand beside hosts with fast ones.
-#include "compose/divided_bound.h"
+#include "compose/bounds/divided_bound.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

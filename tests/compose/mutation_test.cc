@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "clusters.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "programs.h"
 #include "schedule/proof/check_program.h"
 #include "schedule/proof/verify.h"

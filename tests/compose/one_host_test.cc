@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "clusters.h"
-#include "compose/by_time.h"
-#include "compose/expand.h"
+#include "compose/lowering/by_time.h"
+#include "compose/lowering/expand.h"
 #include "programs.h"
 #include "schedule/proof/check_program.h"
 #include "schedule/proof/verify.h"

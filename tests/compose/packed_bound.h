@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compose/bound.h"
+#include "compose/bounds/bound.h"
 #include "treegen/packing/pack.h"
 
 namespace sccl {

@@ -1,6 +1,6 @@
 // Bounds from several parts of a host are below every packing of trees, and above single cuts where links share their
 // bandwidth.
-#include "compose/parts_bound.h"
+#include "compose/bounds/parts_bound.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

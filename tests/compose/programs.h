@@ -1,7 +1,7 @@
 // The programs of all ranks of a composite, each made from the composite alone.
 #pragma once
 
-#include "compose/rank_parts.h"
+#include "compose/lowering/rank_parts.h"
 #include "schedule/lowering/lower.h"
 
 namespace sccl {

@@ -1,10 +1,10 @@
 // The least time of a flow counts latencies, and no schedule takes less.
-#include "compose/quickest_flow.h"
+#include "compose/bounds/quickest_flow.h"
 
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "compose/bound.h"
+#include "compose/bounds/bound.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/simulate.h"
 #include "topology/presets.h"

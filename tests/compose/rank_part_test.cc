@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "clusters.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "programs.h"
 #include "schedule/proof/check_program.h"
 

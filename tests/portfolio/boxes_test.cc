@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "topology/symmetry/cluster.h"
 
 using namespace sccl;

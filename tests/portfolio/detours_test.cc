@@ -1,10 +1,10 @@
 // Blocks of AlltoAll, Gather and Scatter take detours where shortest ways meet on one link, and only there.
-#include "portfolio/detours.h"
+#include "portfolio/flat/detours.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "compose/bound.h"
+#include "compose/bounds/bound.h"
 #include "planners/planners.h"
 #include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "portfolio/outside.h"
+#include "portfolio/links/outside.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -61,7 +61,7 @@ double busiest(const topology::Topology& one, const treegen::EntryPacking& packi
 }  // namespace
 
 TEST_CASE("what enters a host whose links share bandwidth reaches the bound of all its parts") {
-  // 118 GB/s lead into the two hubs and all others, one byte each: 59 (compose/parts_bound.h).
+  // 118 GB/s lead into the two hubs and all others, one byte each: 59 (compose/bounds/parts_bound.h).
   const topology::Topology one = portfolio::with_outside(topology::preset("z52-full"), kNic);
   const auto packing = treegen::pack_entries(one, EntryUse::one_way, {});
   REQUIRE(packing);

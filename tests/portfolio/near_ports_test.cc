@@ -1,5 +1,5 @@
 // Ports near the devices of a host: NICs are used in proportion to their rates, and no slow link is passed in vain.
-#include "portfolio/near_ports.h"
+#include "portfolio/host/near_ports.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 // Trees of hosts carry what the network lets them, and never more than it has.
-#include "portfolio/outer_trees.h"
+#include "portfolio/composites/outer_trees.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "topology/presets.h"
 
 using namespace sccl;

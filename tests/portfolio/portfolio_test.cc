@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "compose/bound.h"
-#include "compose/expand.h"
-#include "portfolio/composites.h"
+#include "compose/bounds/bound.h"
+#include "compose/lowering/expand.h"
+#include "portfolio/composites/composites.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/simulate.h"
 #include "topology/presets.h"

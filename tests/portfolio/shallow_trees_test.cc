@@ -1,11 +1,11 @@
 // Trees of bounded depth are correct, as shallow as asked, and leave no link busier than they found it.
-#include "portfolio/shallow_trees.h"
+#include "portfolio/host/shallow_trees.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "portfolio/host_level.h"
+#include "portfolio/host/host_level.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
 #include "topology/presets.h"

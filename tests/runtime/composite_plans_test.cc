@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "compose/expand.h"
-#include "compose/rank_parts.h"
+#include "compose/lowering/expand.h"
+#include "compose/lowering/rank_parts.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
 #include "topology/presets.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "runtime/choice/schedule_model.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/symmetry/cluster.h"

@@ -13,6 +13,8 @@ ROOMS = {
     "base": ["", "settings", "os"],
     "topology": ["", "graph", "symmetry", "system", "formats", "probe"],
     "schedule": ["", "proof", "lowering", "simulation", "msccl"],
+    "compose": ["form", "proof", "lowering", "cost", "bounds"],
+    "portfolio": ["links", "host", "flat", "composites", ""],
     "kernels": ["device", "gpu", "program", "instantiate", "host/vectors", "host/reduce", "host/messages", "host/arrival",
                 "host"],
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap/meeting", "bootstrap", "waiting",

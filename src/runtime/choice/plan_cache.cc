@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/settings/log.h"
 #include "base/siphash.h"
-#include "compose/rank_parts.h"
+#include "compose/lowering/rank_parts.h"
 #include "kernels/host/messages/messages_in_flight.h"
 #include "planners/planners.h"
 #include "runtime/program/connections.h"

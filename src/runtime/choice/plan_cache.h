@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compose/verify.h"
+#include "compose/proof/verify.h"
 #include "kernels/program/flat_program.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/schedule_model.h"

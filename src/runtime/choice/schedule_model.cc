@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "topology/formats/json.h"
 
 namespace sccl::runtime {

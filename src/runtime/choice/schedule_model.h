@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/recently_used.h"

@@ -1,6 +1,6 @@
 // What one rank does in a schedule: the chunks that it touches and its ends of their sends. This is all that lowering
 // needs to know. A flat schedule gives the parts of all ranks; a composite gives the part of one rank in time linear in
-// this part (compose/rank_parts.h).
+// this part (compose/lowering/rank_parts.h).
 #pragma once
 
 #include <vector>

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "planners/planners.h"
 #include "schedule/simulation/cost.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "portfolio/composites.h"
+#include "portfolio/composites/composites.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/simulate.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "portfolio/tree_candidates.h"
+#include "portfolio/flat/tree_candidates.h"
 #include "schedule/json.h"
 #include "schedule/lowering/prepare.h"
 #include "tools/input/byte_size.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "compose/bound.h"
+#include "compose/bounds/bound.h"
 #include "schedule/simulation/cost.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "compose/expand.h"
+#include "compose/lowering/expand.h"
 #include "schedule/json.h"
 #include "schedule/lowering/prepare.h"
 #include "schedule/proof/verify.h"

@@ -3,7 +3,7 @@
 //
 // The children of `outside` in a tree are its entries: there the data enters the host, over each entry's way from the
 // network. One of them is the tree's port; every device is the port of the same share of the data, since composites
-// deal data out so (compose/composite.h).
+// deal data out so (compose/form/composite.h).
 //
 // A linear program: the most data, such that every device's trees as a port carry its share of what comes from
 // outside, and no link, way or shared set carries more than it can, with what the host's own data puts on it. Trees are

@@ -1,0 +1,441 @@
+#include "compose/bounds/bound.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "compose/bounds/divided_bound.h"
+#include "compose/bounds/network_bound.h"
+#include "compose/bounds/parts_bound.h"
+#include "compose/bounds/quickest_flow.h"
+
+namespace sccl::compose {
+namespace {
+
+constexpr double kBytesPerUs = 1e3;  // at one GB/s
+constexpr int kMostPartRanks = 16;
+constexpr int kMostPartSwitches = 3;
+constexpr std::size_t kMostOnTheWay = 80;  // nodes
+constexpr int kMostKinds = 8;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Bandwidth into and out of a set of nodes, in GB/s.
+struct Capacity {
+  double in = 0;
+  double out = 0;
+};
+
+class Bounds {
+ public:
+  Bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective, Rank root,
+         double bytes)
+      : topology_(topology), cluster_(cluster), collective_(collective), root_(root), bytes_(bytes) {
+    collect_links();
+  }
+
+  std::vector<Bound> find() {
+    if (topology_.ranks > 1) {
+      around_ranks();
+      around_hosts();
+      around_racks();
+      within_hosts();
+      on_the_way();
+      for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
+      for (const Bound& one : bounds_of_network(topology_, cluster_, collective_, root_, bytes_)) keep(one);
+      latency();
+    }
+    std::stable_sort(found_.begin(), found_.end(), [](const Bound& a, const Bound& b) { return a.us > b.us; });
+    return std::move(found_);
+  }
+
+ private:
+  bool rooted() const { return info(collective_).rooted; }
+
+  // Links to switches that lead nowhere else carry nothing.
+  void collect_links() {
+    std::vector<std::set<topology::Node>> next(at(topology_.nodes()));
+    for (const topology::Link& link : topology_.links) {
+      next[at(link.src)].insert(link.dst);
+      next[at(link.dst)].insert(link.src);
+    }
+    std::vector<topology::Node> ends;
+    const auto is_end = [&](topology::Node node) { return node >= topology_.ranks && next[at(node)].size() == 1; };
+    for (topology::Node node = topology_.ranks; node < topology_.nodes(); ++node)
+      if (is_end(node)) ends.push_back(node);
+    while (!ends.empty()) {
+      const topology::Node end = ends.back();
+      ends.pop_back();
+      if (next[at(end)].empty()) continue;
+      const topology::Node other = *next[at(end)].begin();
+      next[at(end)].clear();
+      next[at(other)].erase(end);
+      if (is_end(other)) ends.push_back(other);
+    }
+    of_node_.resize(at(topology_.nodes()));
+    for (const topology::Link& link : topology_.links) {
+      if (!next[at(link.src)].contains(link.dst)) continue;
+      links_.push_back(link);
+      of_node_[at(link.src)].out += link.gbytes_per_s;
+      of_node_[at(link.dst)].in += link.gbytes_per_s;
+    }
+  }
+
+  // By rank: what its links carry if each neighbouring switch is put on the better side of the border. Where no other
+  // rank has that switch, the borders of all ranks enclose disjoint sets: `disjoint`.
+  std::vector<Capacity> around_rank_and_switches(bool disjoint) const {
+    std::map<std::pair<topology::Node, topology::Node>, double> rates;  // from, to
+    std::map<topology::Node, std::set<topology::Node>> ranks_at;
+    for (const topology::Link& link : links_) {
+      rates[{link.src, link.dst}] += link.gbytes_per_s;
+      if (link.src < topology_.ranks) ranks_at[link.dst].insert(link.src);
+      if (link.dst < topology_.ranks) ranks_at[link.src].insert(link.dst);
+    }
+    const auto rate = [&](topology::Node from, topology::Node to) {
+      const auto found = rates.find({from, to});
+      return found == rates.end() ? 0 : found->second;
+    };
+    std::vector<Capacity> result(at(topology_.ranks));
+    for (const auto& [ends, gbytes_per_s] : rates) {
+      const auto [from, to] = ends;
+      const auto beyond = [&](topology::Node node, double others) {
+        const bool may_join = node >= topology_.ranks && (!disjoint || ranks_at[node].size() == 1);
+        return may_join ? std::min(gbytes_per_s, others) : gbytes_per_s;
+      };
+      if (from < topology_.ranks) result[at(from)].out += beyond(to, of_node_[at(to)].out - rate(to, from));
+      if (to < topology_.ranks) result[at(to)].in += beyond(from, of_node_[at(from)].in - rate(to, from));
+    }
+    return result;
+  }
+
+  double us(const Demand& demand, const Capacity& capacity) const {
+    const auto time = [&](double wanted, double rate) {
+      if (wanted <= 0) return 0.0;
+      return rate > 0 ? wanted * bytes_ / (rate * kBytesPerUs) : 0.0;
+    };
+    return std::max(time(demand.in, capacity.in), time(demand.out, capacity.out));
+  }
+
+  // Sums must pass between any k parts k - 1 times in each direction, so together the parts send twice that many
+  // copies.
+  void partition(const char* what, int parts, double out_gbytes_per_s) {
+    const bool both = collective_ == Collective::allreduce;
+    const bool one = collective_ == Collective::broadcast || collective_ == Collective::reduce;
+    if ((!both && !one) || parts < 2 || out_gbytes_per_s <= 0) return;
+    const double crossings = (both ? 2.0 : 1.0) * (parts - 1);
+    found_.push_back({crossings * bytes_ / (out_gbytes_per_s * kBytesPerUs),
+                      fmt::format("{:.0f} times the buffer crosses between the {} {}, which send {:.5g} GB/s together",
+                                  crossings, parts, what, out_gbytes_per_s)});
+  }
+
+  void take(Bound& best, double time_us, const std::string& why) {
+    if (time_us > best.us) best = {time_us, why};
+  }
+
+  void keep(const Bound& bound) {
+    if (bound.us > 0) found_.push_back(bound);
+  }
+
+  void around_ranks() {
+    Bound best;
+    double all = 0;
+    for (const Capacity& one : around_rank_and_switches(true)) all += one.out;
+    const std::vector<Capacity> capacities = around_rank_and_switches(false);
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      const Capacity& links = capacities[at(rank)];
+      const double time = us(demand(collective_, 1, topology_.ranks, rooted() && rank == root_), links);
+      if (time > best.us)
+        best = {time, fmt::format("rank {}: its links carry {:.5g} GB/s in, {:.5g} out", rank, links.in, links.out)};
+    }
+    keep(best);
+    partition("ranks", topology_.ranks, all);
+  }
+
+  // Three borders of a host: between its devices and everything that is no path between devices, outside its NICs, and
+  // outside its own leaf switches.
+  std::vector<Capacity> host_capacities() const {
+    std::vector<int> side(at(topology_.nodes()), -1);
+    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
+      for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
+    std::vector<Capacity> result = across(links_, side, cluster_.hosts.size());
+    const auto take = [&] {
+      const std::vector<Capacity> other = across(links_, side, result.size());
+      for (std::size_t host = 0; host < result.size(); ++host)
+        result[host] = {std::min(result[host].in, other[host].in), std::min(result[host].out, other[host].out)};
+    };
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
+    take();
+    std::map<topology::Node, std::set<int>> hosts_at;
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      if (const topology::Attachment& way = cluster_.attachments[at(rank)]; way.attached())
+        hosts_at[way.leaf].insert(cluster_.host_of[at(rank)]);
+    for (const auto& [leaf, hosts] : hosts_at)
+      if (hosts.size() == 1) side[at(leaf)] = *hosts.begin();
+    if (cluster_.hosts.size() > 1) take();
+    return result;
+  }
+
+  // `side` is by node: the host or rack, one of `parts`, within whose border the node is, or -1.
+  static std::vector<Capacity> across(const std::vector<topology::Link>& links, const std::vector<int>& side,
+                                      std::size_t parts) {
+    std::vector<Capacity> sums(parts);
+    for (const topology::Link& link : links) {
+      const int from = side[at(link.src)];
+      const int to = side[at(link.dst)];
+      if (from == to) continue;
+      if (from >= 0) sums[at(from)].out += link.gbytes_per_s;
+      if (to >= 0) sums[at(to)].in += link.gbytes_per_s;
+    }
+    return sums;
+  }
+
+  void around_hosts() {
+    if (cluster_.hosts.size() < 2) return;
+    const std::vector<Capacity> capacities = host_capacities();
+    Bound best;
+    double all = 0;
+    for (std::size_t host = 0; host < capacities.size(); ++host) {
+      all += capacities[host].out;
+      const bool has_root = rooted() && cluster_.host_of[at(root_)] == static_cast<int>(host);
+      const double time =
+          us(demand(collective_, static_cast<double>(cluster_.hosts[host].size()), topology_.ranks, has_root),
+             capacities[host]);
+      if (time > best.us)
+        best = {time, fmt::format("the NICs of the host of rank {}: {:.5g} GB/s in, {:.5g} out",
+                                  cluster_.hosts[host].front(), capacities[host].in, capacities[host].out)};
+    }
+    keep(best);
+    partition("hosts", static_cast<int>(capacities.size()), all);
+    std::vector<double> out;
+    for (const Capacity& host : capacities) out.push_back(host.out);
+    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, out, collective_, bytes_)) keep(one);
+  }
+
+  void around_racks() {
+    if (cluster_.racks.size() < 2 || cluster_.racks.size() == cluster_.hosts.size()) return;
+    std::vector<int> rack_of_leaf(at(topology_.nodes()), -1);
+    for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
+      for (const int host : cluster_.racks[rack])
+        for (const Rank rank : cluster_.hosts[at(host)]) {
+          const topology::Attachment& way = cluster_.attachments[at(rank)];
+          if (way.attached()) rack_of_leaf[at(way.leaf)] = static_cast<int>(rack);
+        }
+    std::set<topology::Node> of_hosts;
+    for (const auto& nodes : cluster_.nodes) of_hosts.insert(nodes.begin(), nodes.end());
+    for (const topology::Attachment& way : cluster_.attachments)
+      for (const auto& [src, dst] : way.up) of_hosts.insert(src);
+    std::vector<topology::Link> between;
+    std::copy_if(topology_.links.begin(), topology_.links.end(), std::back_inserter(between),
+                 [&](const auto& link) { return !of_hosts.contains(link.src) && !of_hosts.contains(link.dst); });
+    const std::vector<Capacity> capacities = across(between, rack_of_leaf, cluster_.racks.size());
+    Bound best;
+    double all = 0;
+    for (std::size_t rack = 0; rack < capacities.size(); ++rack) {
+      double ranks = 0;
+      bool has_root = false;
+      for (const int host : cluster_.racks[rack]) {
+        ranks += static_cast<double>(cluster_.hosts[at(host)].size());
+        has_root = has_root || (rooted() && cluster_.host_of[at(root_)] == host);
+      }
+      all += capacities[rack].out;
+      const double time = us(demand(collective_, ranks, topology_.ranks, has_root), capacities[rack]);
+      if (time > best.us)
+        best = {time, fmt::format("the links of rack {} to others: {:.5g} GB/s in, {:.5g} out", rack,
+                                  capacities[rack].in, capacities[rack].out)};
+    }
+    keep(best);
+    partition("racks", static_cast<int>(capacities.size()), all);
+  }
+
+  // One host of each kind, and the root's host: parts of its devices, with the switches on the side that gives the
+  // better cut.
+  void within_hosts() {
+    std::set<std::pair<int, bool>> seen;
+    Bound best;
+    for (std::size_t host = 0; host < cluster_.hosts.size(); ++host) {
+      const bool has_root = rooted() && cluster_.host_of[at(root_)] == static_cast<int>(host);
+      if (seen.emplace(cluster_.kind_of[host], has_root).second) parts_of(host, has_root, best);
+    }
+    keep(best);
+  }
+
+  // By node of a host's kind. NICs may hang on devices or on switches.
+  std::vector<Capacity> rates_to_outside(std::size_t host) const {
+    std::map<topology::Node, std::size_t> number;
+    for (std::size_t index = 0; index < cluster_.nodes[host].size(); ++index)
+      number[cluster_.nodes[host][index]] = index;
+    std::vector<Capacity> result(number.size());
+    for (const topology::Link& link : links_) {
+      const auto src = number.find(link.src);
+      const auto dst = number.find(link.dst);
+      if (src != number.end() && dst == number.end()) result[src->second].out += link.gbytes_per_s;
+      if (src == number.end() && dst != number.end()) result[dst->second].in += link.gbytes_per_s;
+    }
+    return result;
+  }
+
+  void parts_of(std::size_t host, bool has_root, Bound& best) {
+    const topology::Topology& links = cluster_.kinds[at(cluster_.kind_of[host])];
+    if (links.ranks > kMostPartRanks || links.switches > kMostPartSwitches || links.ranks < 3) return;
+    const int nodes = links.nodes();
+    // Rates between nodes, and from a device or a switch to everything outside of the host.
+    std::vector<std::vector<std::pair<int, double>>> next(at(nodes));
+    for (const topology::Link& link : links.links) next[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
+    const std::vector<Capacity> outside = rates_to_outside(host);
+    const unsigned sets = 1u << nodes;
+    const unsigned rank_mask = (1u << links.ranks) - 1;
+    for (unsigned set = 1; set < sets; ++set) {
+      const int inside = std::popcount(set & rank_mask);
+      if (inside < 2 || inside == links.ranks) continue;
+      Capacity capacity;
+      for (int node = 0; node < nodes; ++node) {
+        const bool here = (set >> node & 1) != 0;
+        for (const auto& [other, rate] : next[at(node)]) {
+          const bool there = (set >> other & 1) != 0;
+          if (here && !there) capacity.out += rate;
+          if (!here && there) capacity.in += rate;
+        }
+        if (here) {
+          capacity.in += outside[at(node)].in;
+          capacity.out += outside[at(node)].out;
+        }
+      }
+      const bool root_inside = has_root && (set >> cluster_.local_of[at(root_)] & 1) != 0;
+      const double time = us(demand(collective_, inside, topology_.ranks, root_inside), capacity);
+      if (time <= best.us) continue;
+      best = {time, fmt::format("{} devices of the host of rank {}: {:.5g} GB/s in, {:.5g} out", inside,
+                                cluster_.hosts[host].front(), capacity.in, capacity.out)};
+      part_.clear();
+      for (int node = 0; node < nodes && !root_inside; ++node)
+        if ((set >> node & 1) != 0) part_.push_back(cluster_.nodes[host][at(node)]);
+    }
+  }
+
+  // Data from other hosts, or from the root, that comes to the farthest device of a host, of each kind one; the same
+  // for the devices that links serve worst (within_hosts). Sums backwards.
+  void on_the_way() {
+    const bool rooted = collective_ == Collective::broadcast || collective_ == Collective::reduce;
+    const bool sums = collective_ == Collective::reduce || collective_ == Collective::reducescatter;
+    const bool known = rooted || sums || collective_ == Collective::allgather || collective_ == Collective::allreduce;
+    if (!known) return;
+    Bound best;
+    const auto look = [&](const std::vector<topology::Node>& nodes, int inside, std::optional<topology::Node> source) {
+      if (nodes.size() > kMostOnTheWay) return;
+      const QuickestFlow flow(topology_, nodes, sums ? Reading::backwards : Reading::forwards);
+      const Demand wanted = demand(collective_, inside, topology_.ranks, false);
+      const double times = sums ? wanted.out : wanted.in;
+      for (const topology::Node rank : nodes) {
+        if (rank >= topology_.ranks || rank == source) continue;
+        const double us = flow.us(source, rank, times * bytes_);
+        if (us <= best.us || !std::isfinite(us)) continue;
+        const std::string other = source ? fmt::format("rank {}", *source) : "the ranks elsewhere";
+        best = {us, fmt::format("{:.4g} times the buffer, with all latencies, {} rank {} {} {}", times,
+                                sums ? "from" : "to", rank, sums ? "to" : "from", other)};
+      }
+    };
+    const int root_host = rooted ? cluster_.host_of[at(root_)] : -1;
+    std::set<int> seen;
+    for (int host = 0; host < static_cast<int>(cluster_.hosts.size()); ++host) {
+      const int kind = cluster_.kind_of[at(host)];
+      if (host != root_host && (kind >= kMostKinds || !seen.insert(kind).second)) continue;
+      if (!rooted && cluster_.hosts.size() < 2) continue;
+      std::vector<topology::Node> nodes = nodes_with_nics(host);
+      if (rooted && host != root_host)
+        for (const topology::Node node : nodes_with_nics(root_host))
+          if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+      look(nodes, static_cast<int>(cluster_.hosts[at(host)].size()), rooted ? std::optional(root_) : std::nullopt);
+    }
+    if (!part_.empty()) {
+      const auto devices = std::count_if(part_.begin(), part_.end(), [&](auto node) { return node < topology_.ranks; });
+      look(part_, static_cast<int>(devices), std::nullopt);
+    }
+    keep(best);
+  }
+
+  // A host's nodes, and the switches between its devices and its NICs.
+  std::vector<topology::Node> nodes_with_nics(int host) const {
+    std::set<topology::Node> nodes(cluster_.nodes[at(host)].begin(), cluster_.nodes[at(host)].end());
+    for (const Rank rank : cluster_.hosts[at(host)])
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) nodes.insert(src);
+    return {nodes.begin(), nodes.end()};
+  }
+
+  // A message from the first host to the farthest host, over the fastest NICs of both.
+  void latency() {
+    const schedule::EdgeIndex edges(topology_);
+    const auto alpha = [&](const std::vector<std::pair<topology::Node, topology::Node>>& way) {
+      double sum = 0;
+      for (const auto& edge : way) sum += edges[edges.find(edge)].alpha_us;
+      return sum;
+    };
+    if (cluster_.hosts.size() < 2) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const topology::Link& link : topology_.links) least = std::min(least, link.alpha_us);
+      if (std::isfinite(least)) keep({least, "the latency of one link"});
+      return;
+    }
+    std::vector<Capacity> fastest(cluster_.hosts.size(), {1e30, 1e30});  // here the members are latencies
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
+      const topology::Attachment& way = cluster_.attachments[at(rank)];
+      if (!way.attached()) continue;
+      Capacity& host = fastest[at(cluster_.host_of[at(rank)])];
+      host.out = std::min(host.out, alpha(way.up));
+      host.in = std::min(host.in, alpha(way.down));
+    }
+    double longest = 0;
+    for (std::size_t host = 1; host < fastest.size(); ++host)
+      longest = std::max(longest, fastest[0].out + fastest[host].in);
+    if (longest < 1e29) keep({longest, "the latency between two hosts"});
+  }
+
+  const topology::Topology& topology_;
+  const topology::Cluster& cluster_;
+  Collective collective_;
+  Rank root_;
+  double bytes_;
+  std::vector<topology::Link> links_;
+  std::vector<Capacity> of_node_;
+  std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
+  std::vector<Bound> found_;
+};
+
+}  // namespace
+
+Demand demand(Collective collective, double inside, double all, bool has_root) {
+  const double others = all - inside;
+  if (others <= 0) return {};
+  switch (collective) {
+    case Collective::allgather:
+      return {others, inside};
+    case Collective::reducescatter:
+      return {inside / all, others / all};
+    case Collective::allreduce:
+      return {1, 1};
+    case Collective::broadcast:
+      return has_root ? Demand{0, 1} : Demand{1, 0};
+    case Collective::reduce:
+      return has_root ? Demand{1, 0} : Demand{0, 1};
+    case Collective::alltoall:
+      return {inside * others / all, inside * others / all};
+    case Collective::gather:
+      return has_root ? Demand{others, 0} : Demand{0, inside};
+    case Collective::scatter:
+      return has_root ? Demand{0, others / all} : Demand{inside / all, 0};
+    default:
+      return {};
+  }
+}
+
+std::vector<Bound> bounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective,
+                          Rank root, double bytes) {
+  return Bounds(topology, cluster, collective, root, bytes).find();
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,72 @@
+#include "compose/bounds/quickest_flow.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sccl::compose {
+namespace {
+
+constexpr double kBytesPerUs = 1e3;  // at one GB/s
+constexpr double kNothing = 1e-6;    // bytes per us, of rounding
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+QuickestFlow::QuickestFlow(const topology::Topology& topology, const std::vector<topology::Node>& nodes,
+                           Reading reading)
+    : nodes_(nodes) {
+  std::sort(nodes_.begin(), nodes_.end());
+  for (const topology::Link& link : topology.links) {
+    std::size_t from = index(link.src);
+    std::size_t to = index(link.dst);
+    if (from == to || !(link.gbytes_per_s > 0)) continue;
+    if (reading == Reading::backwards) std::swap(from, to);
+    arcs_.push_back({from, to, link.gbytes_per_s * kBytesPerUs, link.alpha_us});
+    arcs_.push_back({to, from, 0, -link.alpha_us});
+  }
+}
+
+// One more than the last: outside.
+std::size_t QuickestFlow::index(topology::Node node) const {
+  const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
+  return found != nodes_.end() && *found == node ? static_cast<std::size_t>(found - nodes_.begin()) : nodes_.size();
+}
+
+double QuickestFlow::us(std::optional<topology::Node> source, topology::Node sink, double bytes) const {
+  const std::size_t begin = source ? index(*source) : nodes_.size();
+  const std::size_t end = index(sink);
+  if (begin == end) return 0;
+  std::vector<double> left;
+  for (const Arc& arc : arcs_) left.push_back(arc.bytes_per_us);
+  double best = kNoWay;
+  double rate = 0;
+  double under_way = 0;  // latencies x flow
+  while (true) {
+    std::vector<double> distance(nodes_.size() + 1, kNoWay);
+    std::vector<std::size_t> by(nodes_.size() + 1, arcs_.size());
+    distance[begin] = 0;
+    for (bool nearer = true; nearer;) {
+      nearer = false;
+      for (std::size_t i = 0; i < arcs_.size(); ++i) {
+        const Arc& arc = arcs_[i];
+        if (left[i] <= kNothing || distance[arc.from] + arc.alpha_us >= distance[arc.to] - 1e-9) continue;
+        distance[arc.to] = distance[arc.from] + arc.alpha_us;
+        by[arc.to] = i;
+        nearer = true;
+      }
+    }
+    // A longer way than the time so far brings nothing.
+    if (distance[end] >= best) return best;
+    double more = kNoWay;
+    for (std::size_t at = end; at != begin; at = arcs_[by[at]].from) more = std::min(more, left[by[at]]);
+    for (std::size_t at = end; at != begin; at = arcs_[by[at]].from) {
+      left[by[at]] -= more;
+      left[by[at] ^ 1] += more;
+    }
+    rate += more;
+    under_way += more * distance[end];
+    best = (bytes + under_way) / rate;
+  }
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,56 @@
+#include "compose/cost/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "schedule/simulation/simulate.h"
+
+namespace sccl::compose {
+namespace {
+
+constexpr double kLeastSlice = 4096;
+constexpr double kSlots = 4;  // of a connection
+
+}  // namespace
+
+double Phase::slice_us(double slice) const {
+  return std::max(std::min(slice, schedule::kLaneBytes) * us_per_byte, slice * link_us_per_byte);
+}
+
+double Phase::stretch(double slice) const {
+  const double lane_us = slice_us(slice);
+  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * connections * lane_us)) : 1.0;
+}
+
+double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
+
+double Cost::time_us(double bytes, double slice_bytes) const {
+  const double chunk = chunk_per_byte * bytes;
+  const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
+  const double hops = between_hosts.time_us(slice);
+  const double way = hops + on_host.time_us(slice);
+  const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
+  // What a rank sends another one in a step is one message, however short its chunks are.
+  const double message = slice_bytes > 0 ? slice_bytes : chunk;
+  const double busy = std::max(network_us_per_byte * bytes * between_hosts.stretch(message),
+                               host_us_per_byte * bytes * on_host.stretch(message));
+  if (!chained) return std::max(busy, rounds * way) + way;
+  const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
+  return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
+}
+
+double Cost::good_slice(double bytes, double most_slice_bytes) const {
+  constexpr double kNearlyLeast = 1.005;
+  std::vector<std::pair<double, double>> slices;  // time, slice
+  for (double slice = std::max(kLeastSlice, most_slice_bytes); slice >= kLeastSlice; slice /= 2)
+    for (const double part : {1.0, 0.75}) slices.emplace_back(time_us(bytes, part * slice), part * slice);
+  const double wanted = kNearlyLeast * std::min_element(slices.begin(), slices.end())->first;
+  return std::find_if(slices.begin(), slices.end(), [&](const auto& one) { return one.first <= wanted; })->second;
+}
+
+CostModel::CostModel(std::shared_ptr<const topology::Topology> topology,
+                     std::shared_ptr<const topology::Cluster> cluster)
+    : topology_(std::move(topology)), cluster_(std::move(cluster)), edges_(*topology_), ways_(*topology_, *cluster_) {}
+
+}  // namespace sccl::compose

@@ -1,0 +1,81 @@
+// The cost of a composite in closed form: how busy the links of each level are for a byte, and the time of the first
+// slice from end to end.
+//
+// The model. Levels overlap, because slices of a chunk move on as soon as they arrive. So the busiest link of any level
+// determines the time; before and after that link's work one slice passes the other levels. A ring is different: it has
+// as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing.
+//     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
+// A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
+// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth unless they return
+// to the root's host), a chunk of n slices takes n times the whole path, if that is longer. Composite::frames makes
+// chunks small to avoid this. A connection has few slots: with short slices its link waits for one to be free again.
+// Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes. No term grows with chunks or
+// ranks: loads are summed over one representative of the chunks with the same path.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compose/form/composite.h"
+#include "schedule/edge_index.h"
+#include "topology/symmetry/cluster.h"
+
+namespace sccl::compose {
+
+struct Phase {
+  int steps = 0;
+  double alpha_us = 0;          // of a step
+  double us_per_byte = 0;       // of a slice on one lane
+  double link_us_per_byte = 0;  // on all lanes of a link together
+  int connections = 1;          // that share a link, each with slots of its own
+
+  double slice_us(double slice) const;
+  double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
+  // How much longer a link takes because its connection has no free slot until a slice has arrived.
+  double stretch(double slice) const;
+};
+
+struct Cost {
+  double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/simulation/cost.h)
+  double host_us_per_byte = 0;     // of the busiest link within a host
+  Phase on_host;                   // steps of all phases on the hosts together
+  Phase between_hosts;
+  bool chained = false;    // steps between hosts overlap one another (rings)
+  bool one_depth = false;  // all chunks pass a connection at the same depth of their path
+  int frames = 1;
+  double chunk_per_byte = 1;  // a chunk's part of L
+  // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
+  // is one message; and the chunks that pass from rank to rank there.
+  double messages_between_hosts = 0;
+  double messages_on_host = 0;
+
+  double busy_us(double bytes) const;
+  // Slices are at most `slice_bytes` long, and at most as long as a chunk.
+  double time_us(double bytes, double slice_bytes) const;
+  // The largest slice, most_slice_bytes or this halved down to 4 KiB, or three quarters of one of these, whose time is
+  // within half a percent of the minimum.
+  double good_slice(double bytes, double most_slice_bytes) const;
+};
+
+// Made once per cluster; computes the cost of any number of composites on it.
+class CostModel {
+ public:
+  CostModel(std::shared_ptr<const topology::Topology> topology, std::shared_ptr<const topology::Cluster> cluster);
+
+  // Throws invalid_argument when a used link has no bandwidth.
+  Cost cost(const Composite& composite);
+
+  const topology::Cluster& cluster() const { return *cluster_; }
+  const topology::Topology& topology() const { return *topology_; }
+  const schedule::EdgeIndex& edges() const { return edges_; }
+  topology::NetworkWays& ways() { return ways_; }
+
+ private:
+  friend class Loads;
+  std::shared_ptr<const topology::Topology> topology_;
+  std::shared_ptr<const topology::Cluster> cluster_;
+  schedule::EdgeIndex edges_;
+  topology::NetworkWays ways_;
+};
+
+}  // namespace sccl::compose

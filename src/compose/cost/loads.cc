@@ -1,0 +1,578 @@
+// Adds up what a composite passes over each link, for its cost.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "compose/cost/cost.h"
+#include "compose/cost/handed_over.h"
+#include "compose/cost/root_way.h"
+#include "schedule/simulation/cost.h"
+#include "topology/graph/routes.h"
+
+namespace sccl::compose {
+namespace {
+
+using topology::Edge;
+
+constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
+constexpr int kMostCountedHosts = 64;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+// Adds up the loads of one composite on links.
+class Loads {
+ public:
+  Loads(CostModel& model, const Composite& composite)
+      : model_(model), composite_(composite), routes_(composite), hosts_(static_cast<int>(composite.hosts.size())) {
+    out_.assign(at(hosts_), 0);
+    in_.assign(at(hosts_), 0);
+  }
+
+  Cost cost() {
+    if (composite_.at_root && !composite_.at_root->exits.empty()) {
+      by_moves_ = {routes_.host_of(composite_.root)};
+      for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) by_moves_.insert(routes_.last_host(chunk));
+    }
+    cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
+    cost_.frames = composite_.frames;
+    const bool returns = composite_.at_root && composite_.at_root->has_returns();
+    cost_.one_depth =
+        (composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce) && !returns;
+    between_hosts();
+    on_hosts();
+    phases();
+    count_messages();
+    return cost_;
+  }
+
+ private:
+  bool everyone_contributes() const {
+    return composite_.collective == Collective::allreduce || composite_.collective == Collective::reducescatter ||
+           composite_.collective == Collective::reduce;
+  }
+  bool everyone_receives() const {
+    return composite_.collective == Collective::allreduce || composite_.collective == Collective::allgather ||
+           composite_.collective == Collective::broadcast;
+  }
+  bool is_unicast() const { return !everyone_contributes() && !everyone_receives(); }
+  double ranks() const { return composite_.ranks(); }
+  double devices(int host) const { return static_cast<double>(composite_.hosts[at(host)].ranks.size()); }
+
+  void pass(int from, int to, double bytes, Step step = 0) {
+    out_[at(from)] += bytes;
+    in_[at(to)] += bytes;
+    if (several_leaves_) pairs_.emplace_back(std::pair(from, to), bytes);
+    if (counts_steps()) steps_[{from, to, step}] += bytes;
+  }
+
+  // Of more hosts the table of steps would take longer than the rest of the plan; there each chunk counts.
+  bool counts_steps() const { return hosts_ <= kMostCountedHosts; }
+
+  void count_messages() {
+    std::vector<double> messages(at(hosts_), 0);
+    for (const auto& [step, bytes] : steps_) {
+      const auto [from, to, when] = step;
+      const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
+      messages[at(from)] +=
+          composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) * most_entries();
+    }
+    if (!counts_steps())
+      for (int host = 0; host < hosts_; ++host)
+        messages[at(host)] = out_[at(host)] / cost_.chunk_per_byte * most_entries();
+    for (const double one : messages) cost_.messages_between_hosts = std::max(cost_.messages_between_hosts, one);
+  }
+
+  double most_entries() const {
+    std::size_t most = 1;
+    for (const auto& kind : composite_.kinds)
+      for (const auto* lists : {&kind->in_entries, &kind->out_entries})
+        for (const auto& devices : *lists) most = std::max(most, 1 + devices.size());
+    return static_cast<double>(most);
+  }
+
+  // By how many pairs of ranks chunks go from a host to another in one step of the hosts' tree.
+  double pairs_of_ranks(int from, int to) const {
+    const bool rooted = info(composite_.collective).rooted;
+    const bool one_each = composite_.collective == Collective::allgather ||
+                          composite_.collective == Collective::reducescatter ||
+                          composite_.collective == Collective::alltoall;
+    const auto ends = [&](int host, bool own) {
+      const double ports = static_cast<double>(composite_.hosts[at(host)].ports.size());
+      return own && one_each ? devices(host) : own && rooted && host == routes_.host_of(composite_.root) ? 1 : ports;
+    };
+    const double leave = ends(from, composite_.source_is_near);
+    const double enter = ends(to, composite_.sink_is_near);
+    const bool all_pairs = composite_.collective == Collective::alltoall && composite_.source_is_near;
+    if (all_pairs) return leave * enter;
+    // Blocks of ports go ahead of those that are handed to a port first.
+    const bool twice = composite_.collective == Collective::allgather && !composite_.source_is_near;
+    return (twice ? 2 : 1) * std::max(leave, enter);
+  }
+
+  // How many of one rank's chunks must be examined to see each of its host's trees as often as its data take it.
+  int trees_of_roots() const {
+    for (const Tier& tier : composite_.tiers)
+      if (!tier.of_roots.empty()) return routes_.chunks() / composite_.ranks();
+    return 1;
+  }
+
+  // One chunk for each path that chunks take over hosts, with the bytes on this path (per byte of L).
+  std::vector<std::pair<ChunkId, double>> representatives() const {
+    std::vector<std::pair<ChunkId, double>> result;
+    const bool by_owner =
+        composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
+    if (by_owner) {
+      const int stride = std::max(1, hosts_ / kMostRoots);
+      double all = 0;
+      for (int host = 0; host < hosts_; host += stride) {
+        const double bytes = devices(host) / (composite_.collective == Collective::reducescatter ? ranks() : 1.0);
+        all += bytes;
+        const ChunkId first = composite_.hosts[at(host)].ranks.front();
+        const int trees = trees_of_roots();
+        for (int tree = 0; tree < trees; ++tree) result.emplace_back(first + tree * composite_.ranks(), bytes / trees);
+      }
+      const double wanted = composite_.collective == Collective::reducescatter ? 1 : ranks();
+      for (auto& [chunk, bytes] : result) bytes *= wanted / all;
+      return result;
+    }
+    const int of_strand = routes_.most_ports() * composite_.frames;
+    const int strands = std::max(1, routes_.chunks() / of_strand);
+    const int stride = std::max(1, strands / kMostRoots);
+    for (int strand = 0; strand < strands; strand += stride) result.emplace_back(strand * of_strand, 0);
+    for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());
+    return result;
+  }
+
+  void between_hosts() {
+    const auto& attachments = model_.cluster().attachments;
+    for (const topology::Attachment& one : attachments)
+      several_leaves_ = several_leaves_ || one.leaf != attachments.front().leaf;
+    if (hosts_ < 2) return;
+    if (is_unicast())
+      pass_unicasts();
+    else if (composite_.meeting == Meeting::butterfly)
+      pass_butterfly();
+    else
+      pass_trees();
+    load_network();
+  }
+
+  void pass_trees() {
+    const auto chunks = representatives();
+    for (const auto& [chunk, bytes] : chunks)
+      for (int host = 0; host < hosts_; ++host) {
+        const auto [above, step] = routes_.parent(chunk, host);
+        if (above < 0) continue;
+        if (everyone_contributes()) pass(host, above, bytes, -step - 1);
+        if (everyone_receives()) pass(above, host, bytes, step);
+      }
+    // Only some of the equal hosts were examined: spread their loads over all.
+    if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
+      for (std::vector<double>* bytes : {&out_, &in_}) {
+        double sum = 0;
+        for (const double one : *bytes) sum += one;
+        std::fill(bytes->begin(), bytes->end(), sum / hosts_);
+      }
+  }
+
+  void pass_butterfly() {
+    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts_)));
+    for (int host = 0; host < core; ++host)
+      for (int distance = 1; distance < core; distance *= 2) pass(host, host ^ distance, 1, distance);
+    for (int host = core; host < hosts_; ++host) {
+      pass(host, host - core, 1);
+      pass(host - core, host, 1);
+    }
+  }
+
+  void pass_unicasts() {
+    const int root = routes_.host_of(composite_.root);
+    if (composite_.collective == Collective::alltoall && !several_leaves_ && !counts_steps()) {
+      for (int host = 0; host < hosts_; ++host)
+        out_[at(host)] = in_[at(host)] = devices(host) * (ranks() - devices(host)) / ranks();
+      return;
+    }
+    for (int host = 0; host < hosts_; ++host)
+      if (composite_.collective == Collective::alltoall) {
+        for (int to = 0; to < hosts_; ++to)
+          if (to != host) pass(host, to, devices(host) * devices(to) / ranks());
+      } else if (host != root) {
+        if (composite_.collective == Collective::gather)
+          pass(host, root, devices(host));
+        else
+          pass(root, host, devices(host) / ranks());
+      }
+  }
+
+  // Of the data that a host receives (AllGather, AllReduce) or gathers: what is spread or summed as on the root host.
+  double at_home(int host) const {
+    if (composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter)
+      return devices(host) / ranks();
+    if (composite_.collective != Collective::allreduce) return 0;
+    const auto& roots = composite_.root_hosts;
+    if (roots.empty()) return host == 0 ? 1 : 0;
+    return static_cast<double>(std::count(roots.begin(), roots.end(), host)) / static_cast<double>(roots.size());
+  }
+
+  double bandwidth_us_per_byte(const Edge& edge) const {
+    const schedule::EdgeId id = model_.edges_.find(edge);
+    const schedule::EdgeInfo& link = model_.edges_[id];
+    return schedule::lane_us_per_byte(link, model_.topology()) / link.lanes;
+  }
+
+  void load_network() {
+    // Positions of one host share links. Equal hosts with equal loads are examined once.
+    std::set<std::tuple<int, double, double, double>> seen;
+    for (int host = 0; host < hosts_; ++host) {
+      const Host& one = composite_.hosts[at(host)];
+      const bool alike = composite_.kinds.size() == 1 && uniform_ports();
+      if (by_moves_.contains(host)) {
+        load_by_moves(host);
+        continue;
+      }
+      if (alike && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second) continue;
+      const std::vector<double> leaves = shares_of_leaving(composite_, host);
+      const std::vector<double> enters = shares_of_entering(composite_, host);
+      for (std::size_t local = 0; local < leaves.size(); ++local) {
+        const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
+        const double out = leaves[local] * out_[at(host)];
+        const double in = enters[local] * in_[at(host)];
+        if (out > 0)
+          for (const Edge& edge : way.up) add(edge, out);
+        if (in > 0)
+          for (const Edge& edge : way.down) add(edge, in);
+      }
+    }
+    std::map<std::pair<topology::Node, topology::Node>, double> by_leaves;
+    for (const auto& [hosts, bytes] : pairs_) {
+      const Host& from = composite_.hosts[at(hosts.first)];
+      const Host& to = composite_.hosts[at(hosts.second)];
+      if (is_unicast() && !(from.all_own() && to.all_own())) {
+        pass_between_ports(hosts.first, hosts.second, bytes, by_leaves);
+        continue;
+      }
+      const std::size_t turns = std::max(from.ports.size(), to.ports.size());
+      for (std::size_t turn = 0; turn < turns; ++turn)
+        by_leaves[{leaf(from, turn), leaf(to, turn)}] += bytes / static_cast<double>(turns);
+    }
+    for (const auto& [leaves, bytes] : by_leaves)
+      for (const Edge& edge : model_.ways_.way(leaves.first, leaves.second)) add(edge, bytes);
+    for (const auto& [edge, bytes] : loads_)
+      cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
+  }
+
+  // Ports near sources and ports near sinks meet in all pairs.
+  void pass_between_ports(int from, int to, double bytes,
+                          std::map<std::pair<topology::Node, topology::Node>, double>& by_leaves) const {
+    const std::vector<double> leaves = shares_of_leaving(composite_, from);
+    const std::vector<double> enters = shares_of_entering(composite_, to);
+    for (std::size_t a = 0; a < leaves.size(); ++a)
+      for (std::size_t b = 0; b < enters.size(); ++b)
+        if (leaves[a] > 0 && enters[b] > 0)
+          by_leaves[{leaf_of(from, a), leaf_of(to, b)}] += bytes * leaves[a] * enters[b];
+  }
+
+  // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
+  void load_by_moves(int host) {
+    const double bytes = 1.0 / routes_.chunks();
+    std::vector<Move> moves;
+    for (const Rank rank : composite_.hosts[at(host)].ranks) {
+      double in = 0;
+      double out = 0;
+      for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
+        moves.clear();
+        routes_.moves(chunk, rank, moves);
+        for (const Move& move : moves) {
+          const int other = routes_.host_of(move.peer);
+          if (other == host) continue;
+          (move.sends ? out : in) += bytes;
+          if (host == routes_.host_of(composite_.root) && move.sends != everyone_receives())
+            pass_back(host, other, bytes);
+        }
+      }
+      const topology::Attachment& way = model_.cluster().attachments[at(rank)];
+      if (out > 0)
+        for (const Edge& edge : way.up) add(edge, out);
+      if (in > 0)
+        for (const Edge& edge : way.down) add(edge, in);
+    }
+  }
+
+  // What the root's host gets back, or sends ahead of sums, passes links between leaf switches as well.
+  void pass_back(int root, int last, double bytes) {
+    if (several_leaves_)
+      pairs_.emplace_back(everyone_receives() ? std::pair(last, root) : std::pair(root, last), bytes);
+  }
+
+  // Of the links to the network and from it, the one that takes longest if each port passes a byte: hosts with equal
+  // links between their devices may have other NICs, and other links that their ports share.
+  double slowest_way(const Host& host) const {
+    std::map<Edge, double> us_per_byte;
+    double most = 0;
+    for (const int port : host.ports) {
+      const topology::Attachment& way = model_.cluster().attachments[at(host.ranks[at(port)])];
+      for (const auto* edges : {&way.up, &way.down})
+        for (const Edge& edge : *edges) most = std::max(most, us_per_byte[edge] += bandwidth_us_per_byte(edge));
+    }
+    return most;
+  }
+
+  bool uniform_ports() const {
+    return std::all_of(composite_.hosts.begin(), composite_.hosts.end(),
+                       [&](const Host& host) { return host.ports.size() == composite_.hosts.front().ports.size(); });
+  }
+
+  topology::Node leaf_of(int host, std::size_t local) const {
+    return model_.cluster().attachments[at(composite_.hosts[at(host)].ranks[local])].leaf;
+  }
+  topology::Node leaf(const Host& host, std::size_t turn) const {
+    return model_.cluster().attachments[at(host.ranks[at(host.ports[turn % host.ports.size()])])].leaf;
+  }
+
+  void add(const Edge& edge, double bytes) { loads_[edge] += bytes; }
+
+  // Loads of a kind's schedule, by edge of the kind's links, for one byte that is divided among the ports by `share`.
+  std::map<Edge, double> kind_loads(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
+                                    const std::vector<double>& share) const {
+    std::vector<double> part(at(schedule.chunks), 0);
+    for (std::size_t port = 0; port < turns.size(); ++port)
+      for (const ChunkId chunk : turns[port]) part[at(chunk)] += share[port] / static_cast<double>(turns[port].size());
+    return edge_loads(schedule, part);
+  }
+
+  static std::map<Edge, double> edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part) {
+    topology::Routes ways(schedule.topology);
+    std::map<Edge, double> loads;
+    for (const schedule::Send& send : schedule.sends)
+      if (part[at(send.chunk)] > 0)
+        for (const Edge& edge : ways.path(send.src, send.dst)) loads[edge] += part[at(send.chunk)];
+    return loads;
+  }
+
+  // Bytes that go from device to device of a host, apart from sums and copies.
+  std::map<Edge, double> between_loads(const HostKind& kind, const std::vector<std::vector<double>>& bytes) const {
+    const int devices = kind.between.ranks;
+    const int pieces = std::max(1, kind.between.chunks / (devices * devices));
+    std::vector<double> part(at(kind.between.chunks), 0);
+    for (ChunkId chunk = 0; chunk < kind.between.chunks; ++chunk)
+      part[at(chunk)] = bytes[at(chunk % devices)][at(chunk / devices % devices)] / pieces;
+    return edge_loads(kind.between, part);
+  }
+
+  std::map<Edge, double> root_loads() const {
+    const schedule::Schedule& schedule = composite_.at_root->schedule;
+    std::vector<double> part(at(schedule.chunks), 0);
+    const std::size_t chunks = at(routes_.chunks());
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+      part[at(composite_.root_turns[chunk % composite_.root_turns.size()])] += 1.0 / static_cast<double>(chunks);
+    return edge_loads(schedule, part);
+  }
+
+  // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
+  void on_hosts() {
+    std::set<std::tuple<int, std::vector<int>, bool>> seen;
+    for (int host = 0; host < hosts_; ++host) {
+      const Host& one = composite_.hosts[at(host)];
+      const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
+      if (!seen.emplace(one.kind, one.ports, has_root).second) continue;
+      const HostKind& kind = *composite_.kinds[at(one.kind)];
+      const std::vector<double> share = shares(one);
+      std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host));
+      const auto join = [&](const std::map<Edge, double>& more, double bytes) {
+        for (const auto& [edge, load] : more) sum[edge] += load * bytes;
+      };
+      const double all = composite_.collective == Collective::allgather ? ranks() : 1;
+      if (has_root && composite_.at_root) {
+        take_busiest(host, root_loads());
+        continue;
+      }
+      const double home = kind.has_entries() ? at_home(host) : 0;
+      if (everyone_contributes()) join(kind_loads(kind.in, kind.in_turns, share), all * (1 - home));
+      if (everyone_receives()) join(kind_loads(kind.out, kind.out_turns, share), all * (1 - home));
+      if (everyone_contributes() && home > 0) join(kind_loads(kind.home->in, kind.home->in_turns, share), all * home);
+      if (everyone_receives() && home > 0) join(kind_loads(kind.home->out, kind.home->out_turns, share), all * home);
+      take_busiest(host, sum);
+    }
+  }
+
+  void take_busiest(int host, const std::map<Edge, double>& sum) {
+    const auto& nodes = model_.cluster().nodes[at(host)];
+    std::map<int, double> sets;
+    double messages = 0;
+    for (const auto& [edge, bytes] : sum) messages += bytes / cost_.chunk_per_byte;
+    cost_.messages_on_host = std::max(cost_.messages_on_host, messages);
+    for (const auto& [edge, bytes] : sum) {
+      const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
+      double all = bytes;
+      if (const auto known = loads_.find(there); known != loads_.end()) all += known->second;  // the path to a NIC
+      cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, all * bandwidth_us_per_byte(there));
+      for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
+    }
+    for (const auto& [set, bytes] : sets)
+      cost_.host_us_per_byte =
+          std::max(cost_.host_us_per_byte,
+                   bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
+  }
+
+  static void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology) {
+    const double lane_us_per_byte = schedule::lane_us_per_byte(link, topology);
+    phase.us_per_byte = std::max(phase.us_per_byte, lane_us_per_byte);
+    phase.link_us_per_byte = std::max(phase.link_us_per_byte, lane_us_per_byte / link.lanes);
+  }
+
+  static Phase slower(const Phase& a, const Phase& b, int steps) {
+    return {steps, std::max(a.alpha_us, b.alpha_us), std::max(a.us_per_byte, b.us_per_byte),
+            std::max(a.link_us_per_byte, b.link_us_per_byte), std::max(a.connections, b.connections)};
+  }
+
+  // The longest latency, the slowest lane and the slowest link of a schedule's steps.
+  static Phase phase_of(const schedule::Schedule& schedule) {
+    Phase phase;
+    const schedule::EdgeIndex edges(schedule.topology);
+    topology::Routes ways(schedule.topology);
+    phase.steps = schedule.steps;
+    if (schedule.topology.switches > 0) phase.connections = std::max(1, schedule.ranks - 1);
+    for (const schedule::Send& send : schedule.sends) {
+      double alpha_us = 0;
+      for (const Edge& edge : ways.path(send.src, send.dst)) {
+        const schedule::EdgeInfo& link = edges[edges.find(edge)];
+        alpha_us += link.alpha_us;
+        take_rates(phase, link, schedule.topology);
+      }
+      phase.alpha_us = std::max(phase.alpha_us, alpha_us);
+    }
+    return phase;
+  }
+
+  // One sum stands for all phases on hosts: all steps, with the figures of the slowest phase.
+  void add_phase(const Phase& phase) {
+    cost_.on_host = slower(cost_.on_host, phase, cost_.on_host.steps + phase.steps);
+  }
+
+  // The greatest figures over all kinds.
+  void add_phase(const schedule::Schedule HostKind::*which) {
+    Phase most;
+    for (const auto& kind : composite_.kinds) {
+      Phase phase = phase_of((*kind).*which);
+      if (kind->has_entries() && !composite_.at_root) {
+        const Phase home = phase_of((*kind->home).*which);
+        phase = slower(phase, home, phase.steps + home.steps);
+      }
+      most = slower(most, phase, std::max(most.steps, phase.steps));
+    }
+    add_phase(most);
+  }
+
+  void phases() {
+    const bool one_contributes = !everyone_contributes();
+    const bool one_receives = !everyone_receives();
+    const bool own = std::ranges::all_of(composite_.hosts, &Host::all_own);
+    if (everyone_contributes()) add_phase(&HostKind::in);
+    if (everyone_receives()) add_phase(&HostKind::out);
+    if (composite_.at_root) {
+      Phase phase = phase_of(composite_.at_root->schedule);
+      // Other hosts take the same number of steps while the root's host passes the chunk on to its own devices.
+      const int others = cost_.on_host.steps;
+      if (composite_.at_root->exits.empty())
+        phase.steps = std::max(steps_to_ports(composite_, routes_), phase.steps - others);
+      add_phase(phase);
+    } else {
+      if (one_contributes && !(own && composite_.source_is_near)) add_phase(&HostKind::between);
+      if (one_receives && !(own && composite_.sink_is_near)) add_phase(&HostKind::between);
+    }
+    if (hosts_ < 2) return;
+    Phase& net = cost_.between_hosts;
+    for (const topology::Attachment& way : model_.cluster().attachments) {
+      if (!way.attached()) continue;
+      double alpha_us = 0;
+      for (const auto* edges : {&way.up, &way.down})
+        for (const Edge& edge : *edges) {
+          const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
+          alpha_us += link.alpha_us;
+          take_rates(net, link, model_.topology());
+        }
+      net.alpha_us = std::max(net.alpha_us, alpha_us);
+    }
+    add_network_latency(net);
+    if (one_contributes && one_receives) {
+      net.steps = 1;
+      return;
+    }
+    const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts_)));
+    if (composite_.meeting == Meeting::butterfly) {
+      net.steps = std::countr_zero(static_cast<unsigned>(core)) + (core < hosts_ ? 2 : 0);
+      return;
+    }
+    int fan = 1;
+    for (const Tier& tier : composite_.tiers) {
+      int deepest = 0;
+      int children = 1;
+      const auto take = [&](const std::vector<Tree>& trees) {
+        for (const Tree& tree : trees) {
+          deepest = std::max(deepest, tree.steps);
+          children = std::max(children, tree.most_children());
+        }
+      };
+      for (std::size_t root = 0; root < tier.of_roots.size(); ++root)
+        if (is_root(tier.groups.front()[root])) take(tier.of_roots[root]);
+      if (tier.of_roots.empty())
+        for (const auto& [members, shapes] : tier.shapes) take(shapes);
+      // Of chunks that pass a connection at one depth nothing hides that children get a slice one after the other.
+      if (cost_.one_depth) fan = std::max(fan, children);
+      net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
+      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
+    }
+    net.us_per_byte *= fan;
+    net.link_us_per_byte *= fan;
+    if (composite_.at_root && composite_.at_root->has_returns()) ++net.steps;
+  }
+
+  // Whether chunks begin or end at this host, so that its trees are used (Tier::of_roots).
+  bool is_root(int host) const {
+    if (info(composite_.collective).rooted) return host == routes_.host_of(composite_.root);
+    const auto& roots = composite_.root_hosts;
+    const bool some = composite_.collective == Collective::allreduce && !roots.empty();
+    return !some || std::find(roots.begin(), roots.end(), host) != roots.end();
+  }
+
+  // The longest path between leaf switches, estimated from a few of them.
+  void add_network_latency(Phase& net) {
+    if (!several_leaves_) return;
+    std::set<topology::Node> leaves;
+    for (const topology::Attachment& way : model_.cluster().attachments)
+      if (way.attached()) leaves.insert(way.leaf);
+    double longest_us = 0;
+    for (const topology::Node leaf : leaves) {
+      double alpha_us = 0;
+      for (const Edge& edge : model_.ways_.way(*leaves.begin(), leaf)) {
+        const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
+        alpha_us += link.alpha_us;
+        take_rates(net, link, model_.topology());
+      }
+      longest_us = std::max(longest_us, alpha_us);
+    }
+    net.alpha_us += longest_us;
+  }
+
+  CostModel& model_;
+  const Composite& composite_;
+  Routes routes_;
+  int hosts_;
+  bool several_leaves_ = false;
+  std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
+  std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
+  std::vector<std::pair<std::pair<int, int>, double>> pairs_;
+  std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
+  std::map<Edge, double> loads_;
+  Cost cost_;
+};
+
+Cost CostModel::cost(const Composite& composite) { return Loads(*this, composite).cost(); }
+
+}  // namespace sccl::compose

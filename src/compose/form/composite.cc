@@ -1,0 +1,583 @@
+#include "compose/form/composite.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace sccl::compose {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Routes::Routes(const Composite& composite)
+    : composite_(composite),
+      chunks_(schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank)),
+      host_of_(at(composite.ranks())),
+      local_of_(at(composite.ranks())),
+      turn_of_(at(composite.ranks())) {
+  int turn = 0;
+  for (std::size_t host = 0; host < composite.hosts.size(); ++host) {
+    const Host& one = composite.hosts[host];
+    most_ports_ = std::max(most_ports_, static_cast<int>(one.ports.size()));
+    for (std::size_t local = 0; local < one.ranks.size(); ++local) {
+      host_of_[at(one.ranks[local])] = static_cast<int>(host);
+      local_of_[at(one.ranks[local])] = static_cast<int>(local);
+      turn_of_[at(one.ranks[local])] = turn++;
+    }
+  }
+  for (const auto& kind : composite.kinds) {
+    kinds_.push_back({index(kind->in), index(kind->out), index(kind->between), {}, {}});
+    if (kind->has_entries()) {
+      kinds_.back().home_in = index(kind->home->in);
+      kinds_.back().home_out = index(kind->home->out);
+      depth_home_in_ = std::max(depth_home_in_, kinds_.back().home_in.steps);
+      depth_home_out_ = std::max(depth_home_out_, kinds_.back().home_out.steps);
+    }
+    depth_in_ = std::max(depth_in_, kinds_.back().in.steps);
+    depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
+    depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
+  }
+  const int blocks = composite.collective == Collective::reducescatter || composite.collective == Collective::scatter
+                         ? composite.ranks()
+                         : 1;
+  pieces_ = std::max(1, composite.chunks_per_rank / composite.frames / blocks);
+  if (composite.at_root) {
+    at_root_ = index(composite.at_root->schedule);
+    depth_root_ = at_root_.steps;
+    has_returns_ = composite.at_root->has_returns();
+  }
+  // A host's place in a tier is the place of the group that contains the host.
+  std::vector<int> member_of_host(composite.hosts.size());
+  for (std::size_t host = 0; host < member_of_host.size(); ++host) member_of_host[host] = static_cast<int>(host);
+  for (const Tier& tier : composite.tiers) {
+    std::map<int, Place> place_of_member;
+    for (std::size_t group = 0; group < tier.groups.size(); ++group)
+      for (std::size_t i = 0; i < tier.groups[group].size(); ++i)
+        place_of_member[tier.groups[group][i]] = {static_cast<int>(group), static_cast<int>(i)};
+    places_.emplace_back();
+    for (int& member : member_of_host) {
+      const Place place = place_of_member.at(member);
+      places_.back().push_back(place);
+      member = place.group;
+    }
+  }
+  tier_start_.resize(composite.tiers.size());
+  for (std::size_t tier = composite.tiers.size(); tier-- > 0;) {
+    tier_start_[tier] = depth_hosts_;
+    int deepest = 0;
+    for (const auto& [members, shapes] : composite.tiers[tier].shapes)
+      for (const Tree& tree : shapes) deepest = std::max(deepest, tree.steps);
+    for (const auto& trees : composite.tiers[tier].of_roots)
+      for (const Tree& tree : trees) deepest = std::max(deepest, tree.steps);
+    depth_hosts_ += deepest;
+  }
+  const int hosts = static_cast<int>(composite.hosts.size());
+  const auto rounds = static_cast<Step>(std::bit_width(static_cast<unsigned>(hosts))) + 1;
+  const Step with_last_host = has_returns_ ? depth_out_ + 2 : 0;
+  steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
+           2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
+  if (composite.order) steps_ = composite.order->steps;
+}
+
+Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
+  LocalIndex index;
+  index.ranks = schedule.ranks;
+  index.steps = schedule.steps;
+  index.first.assign(at(schedule.chunks) * at(schedule.ranks) + 1, 0);
+  const auto slot = [&](ChunkId chunk, Rank rank) { return at(chunk) * at(schedule.ranks) + at(rank); };
+  for (const schedule::Send& send : schedule.sends) {
+    ++index.first[slot(send.chunk, send.src) + 1];
+    ++index.first[slot(send.chunk, send.dst) + 1];
+  }
+  for (std::size_t i = 1; i < index.first.size(); ++i) index.first[i] += index.first[i - 1];
+  std::vector<int> next(index.first);
+  index.moves.resize(2 * schedule.sends.size());
+  for (const schedule::Send& send : schedule.sends) {
+    index.moves[at(next[slot(send.chunk, send.src)]++)] = {send.step, send.dst, true, send.kind};
+    index.moves[at(next[slot(send.chunk, send.dst)]++)] = {send.step, send.src, false, send.kind};
+  }
+  return index;
+}
+
+int Routes::owners() const {
+  const bool owned =
+      composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
+  return owned ? composite_.ranks() : 1;
+}
+
+Routes::Part Routes::part(ChunkId chunk) const {
+  const int owners = this->owners();
+  const int row = chunk / owners;
+  return {row / composite_.frames * owners + chunk % owners, row % composite_.frames};
+}
+
+bool Routes::has_strands_of_ports() const {
+  return info(composite_.collective).rooted || composite_.collective == Collective::allreduce;
+}
+
+// Of one frame: pieces of a block, or chunks of a port.
+int Routes::strands() const {
+  return std::max(1, has_strands_of_ports() ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
+}
+
+// See Ends::root_turn, root_host() and Ends::tree_turn.
+bool Routes::frames_differ() const {
+  if (depth_home_in_ > 0) return true;
+  if (composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0) return true;
+  for (const Tier& tier : composite_.tiers)
+    for (const auto& trees : tier.of_roots)
+      if (!trees.empty() && at(pieces_) % trees.size() != 0) return true;
+  return false;
+}
+
+std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
+  const Part of = part(chunk);
+  if (composite_.order || of.frame == 0 || frames_differ()) return {chunk, 0};
+  return {chunk - of.frame * owners(), start(of) - start({of.whole, 0})};
+}
+
+int Routes::starts_of_frame() const { return composite_.staggered ? std::min(strands(), composite_.frame_steps) : 1; }
+
+Step Routes::start(const Part& part) const {
+  const Step frame = part.frame * composite_.frame_steps;
+  if (!composite_.staggered) return frame;
+  const int strand = part.whole / (has_strands_of_ports() ? most_ports_ : composite_.ranks());
+  return frame + strand * composite_.frame_steps / strands();
+}
+
+// Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
+// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first. With entries the turns
+// of a host's schedule are unlike one another: there the frames of a chunk have different roots, so that every root has
+// chunks of every turn.
+Routes::Ends Routes::ends(const Part& part) const {
+  const ChunkId chunk = part.whole;
+  const int ranks = composite_.ranks();
+  const int owner = chunk % ranks;
+  const int target = chunk / ranks % ranks;
+  const int piece = chunk / ranks;
+  const auto by_owner = [&](Ends ends) {
+    ends.turn = turn_of_[at(owner)] + piece * ranks;
+    ends.strand = host_of_[at(owner)] * pieces_ + piece;
+    ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
+    ends.near_turn = local_of_[at(owner)] + piece;
+    return ends;
+  };
+  const auto by_number = [&](Ends ends) {
+    ends.turn = chunk;
+    ends.strand = chunk / most_ports_;
+    ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
+    ends.root_turn = part.frame * pieces_ + chunk;
+    return ends;
+  };
+  switch (composite_.collective) {
+    case Collective::allgather:
+      return by_owner({false, true, owner, owner, 0, 0, 0});
+    case Collective::reducescatter:
+      return by_owner({true, false, owner, owner, 0, 0, 0});
+    case Collective::gather:
+      return by_owner({false, false, owner, composite_.root, 0, 0, 0});
+    case Collective::scatter:
+      return by_owner({false, false, composite_.root, owner, 0, 0, 0});
+    case Collective::alltoall:
+      return {false,
+              false,
+              owner,
+              target,
+              turn_of_[at(target)],
+              piece / ranks,
+              0,
+              0,
+              turn_of_[at(target)] + turn_of_[at(owner)]};
+    case Collective::broadcast:
+      return by_number({false, true, composite_.root, composite_.root, 0, 0, 0});
+    case Collective::reduce:
+      return by_number({true, false, composite_.root, composite_.root, 0, 0, 0});
+    default:
+      return by_number({true, true, 0, 0, 0, 0, 0});
+  }
+}
+
+Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk)), host); }
+
+Rank Routes::port(const Ends& ends, int host) const {
+  const Host& one = composite_.hosts[at(host)];
+  const auto in_turn = [&](const std::vector<int>& ports, int turn) {
+    return one.ranks[at(ports[at(turn % static_cast<int>(ports.size()))])];
+  };
+  const auto near = [&](Rank rank) {
+    if (one.all_own()) return rank;
+    const std::vector<int>& ports = one.near[at(local_of_[at(rank)])];
+    return ports.empty() ? in_turn(one.ports, ends.turn) : in_turn(ports, ends.near_turn);
+  };
+  const bool from_here = composite_.source_is_near && !ends.everyone_contributes;
+  if (from_here && host_of_[at(ends.source)] == host) return near(ends.source);
+  const bool to_here = composite_.sink_is_near && !ends.everyone_receives;
+  if (to_here && host_of_[at(ends.sink)] == host) return near(ends.sink);
+  return in_turn(one.ports, ends.turn);
+}
+
+int Routes::root_host(ChunkId chunk) const {
+  const Part of = part(chunk);
+  return root_host(ends(of));
+}
+
+// AllReduce: chunks take root hosts, and the trees made for these, in the same turn.
+int Routes::root_host(const Ends& ends) const {
+  if (!ends.everyone_contributes) return host_of_[at(ends.source)];
+  if (!ends.everyone_receives) return host_of_[at(ends.sink)];
+  if (composite_.root_hosts.empty()) return 0;
+  return composite_.root_hosts[at(ends.tree_turn) % composite_.root_hosts.size()];
+}
+
+// Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
+// at different numbers of devices, and each host passes on the chunks of one tree.
+const Tree& Routes::tree(int tier, int group, int root_host, const Ends& ends) const {
+  const Tier& one = composite_.tiers[at(tier)];
+  if (!one.of_roots.empty()) {
+    const auto& own = one.of_roots[at(root_index(tier, group, root_host, ends))];
+    return own[at(ends.tree_turn) % own.size()];
+  }
+  const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
+  return shapes[at(ends.strand + ends.turn % most_ports_) % shapes.size()];
+}
+
+// The root member of a group: the member with the root host, else the member that leads for this chunk.
+int Routes::root_index(int tier, int group, int root_host, const Ends& ends) const {
+  const Place& root = places_[at(tier)][at(root_host)];
+  if (root.group == group) return root.index;
+  const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+  // The same index as the root host's member in its own group, so that equal groups connect at equal places. Strands
+  // move on.
+  const bool one_root = info(composite_.collective).rooted;
+  return (root.index + (one_root ? ends.strand : 0)) % static_cast<int>(members.size());
+}
+
+int Routes::position(int tier, int host, int root_host, const Ends& ends) const {
+  const Place& place = places_[at(tier)][at(host)];
+  const int size = static_cast<int>(composite_.tiers[at(tier)].groups[at(place.group)].size());
+  return (place.index - root_index(tier, place.group, root_host, ends) + size) % size;
+}
+
+// The host at which a member of a tier's group exchanges data with the others.
+int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) const {
+  for (int below = tier - 1; below >= 0; --below) {
+    const auto& members = composite_.tiers[at(below)].groups[at(member)];
+    member = members[at(root_index(below, member, root_host, ends))];
+  }
+  return member;
+}
+
+std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
+  const Part one = part(chunk);
+  const Ends of = ends(one);
+  return parent(host, root_host(of), of);
+}
+
+std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
+  for (int tier = 0; tier < static_cast<int>(composite_.tiers.size()); ++tier) {
+    const int here = position(tier, host, root_host, ends);
+    if (here == 0) continue;
+    const int group = places_[at(tier)][at(host)].group;
+    const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+    const Tree& shape = tree(tier, group, root_host, ends);
+    const int size = static_cast<int>(members.size());
+    const int index = (shape.parent[at(here)] + root_index(tier, group, root_host, ends)) % size;
+    return {lead_host(tier, members[at(index)], root_host, ends), tier_start_[at(tier)] + shape.step[at(here)]};
+  }
+  return {-1, -1};
+}
+
+void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
+  const Part one = part(chunk);
+  const Ends of = ends(one);
+  children(host, root_host(of), of, visit);
+}
+
+template <typename Visit>
+void Routes::children(int host, int root_host, const Ends& ends, Visit&& visit) const {
+  for (int tier = 0; tier < static_cast<int>(composite_.tiers.size()); ++tier) {
+    const int here = position(tier, host, root_host, ends);
+    const int group = places_[at(tier)][at(host)].group;
+    const auto& members = composite_.tiers[at(tier)].groups[at(group)];
+    const Tree& shape = tree(tier, group, root_host, ends);
+    const int size = static_cast<int>(members.size());
+    const int root = root_index(tier, group, root_host, ends);
+    for (int i = shape.first[at(here)]; i < shape.first[at(here) + 1]; ++i) {
+      const int child = shape.children[at(i)];
+      visit(lead_host(tier, members[at((child + root) % size)], root_host, ends),
+            tier_start_[at(tier)] + shape.step[at(child)]);
+    }
+    if (here != 0) return;
+  }
+}
+
+void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first,
+                       std::vector<Move>& moves) const {
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const std::size_t slot = at(local_chunk) * at(index.ranks) + at(local_of_[at(rank)]);
+  for (int i = index.first[slot]; i < index.first[slot + 1]; ++i) {
+    const LocalMove& move = index.moves[at(i)];
+    moves.push_back({first + move.step, host.ranks[at(move.peer)], move.sends, move.kind});
+  }
+}
+
+// Copies from the host's entries to its devices. A rank that alone contributed the chunk has it already.
+void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int at_host = host_of(rank);
+  const Host& host = composite_.hosts[at(at_host)];
+  const HostKind& kind = *composite_.kinds[at(host.kind)];
+  const bool home = kind.has_entries() && at_host == root;
+  const auto& turns = (home ? kind.home->out_turns : kind.out_turns)[at(local_of_[at(port(ends, at_host))])];
+  const KindIndex& index = kinds_[at(host.kind)];
+  const std::size_t before = moves.size();
+  add_local(home ? index.home_out : index.out, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  if (ends.everyone_contributes) return;
+  const auto known = [&](const Move& move) { return (move.sends ? move.peer : rank) == ends.source; };
+  moves.erase(std::remove_if(moves.begin() + static_cast<std::ptrdiff_t>(before), moves.end(), known), moves.end());
+}
+
+void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int at_host = host_of(rank);
+  const Host& host = composite_.hosts[at(at_host)];
+  const HostKind& kind = *composite_.kinds[at(host.kind)];
+  const bool home = kind.has_entries() && at_host == root;
+  const auto& turns = (home ? kind.home->in_turns : kind.in_turns)[at(local_of_[at(port(ends, at_host))])];
+  const KindIndex& index = kinds_[at(host.kind)];
+  add_local(home ? index.home_in : index.in, turns[at(ends.strand) % turns.size()], rank, first, moves);
+}
+
+ChunkId Routes::root_chunk(const Ends& ends) const {
+  const auto& turns = composite_.root_turns;
+  return turns[at(ends.root_turn) % turns.size()];
+}
+
+// Empty: the port.
+const std::vector<int>& Routes::exits(const Ends& ends) const {
+  static const std::vector<int> none;
+  if (!composite_.at_root || composite_.at_root->exits.empty()) return none;
+  return composite_.at_root->exits[at(root_chunk(ends))];
+}
+
+int Routes::last_host(ChunkId chunk) const {
+  const Ends of = ends(part(chunk));
+  return last_host(root_host(of), of);
+}
+
+// In the one tier there is, whose tree begins at the root's host: the host before that, or the last one of the tree.
+int Routes::last_host(int root_host, const Ends& ends) const {
+  const Tier& tier = composite_.tiers.front();
+  const auto& members = tier.groups.front();
+  const int size = static_cast<int>(members.size());
+  int position = size - 1;
+  if (!tier.of_roots.empty()) {
+    const std::vector<Step>& steps = tree(0, 0, root_host, ends).step;
+    position = static_cast<int>(std::max_element(steps.begin(), steps.end()) - steps.begin());
+  }
+  return members[at((places_.front()[at(root_host)].index + position) % size)];
+}
+
+const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way) const {
+  const Host& one = composite_.hosts[at(host)];
+  const HostKind& kind = *composite_.kinds[at(one.kind)];
+  if (!kind.has_entries()) return nullptr;
+  const auto& turns = (way == Way::in ? kind.in_turns : kind.out_turns)[at(local_of_[at(port(ends, host))])];
+  return &(way == Way::in ? kind.in_entries : kind.out_entries)[at(turns[at(ends.strand) % turns.size()])];
+}
+
+int Routes::entries(const Ends& ends, int host, int root_host, Way way) const {
+  if (host == root_host)
+    if (const auto& known = exits(ends); !known.empty()) return static_cast<int>(known.size());
+  const std::vector<int>* more = more_entries(ends, host, way);
+  return more == nullptr ? 1 : 1 + static_cast<int>(more->size());
+}
+
+Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index) const {
+  if (host == root_host)
+    if (const auto& known = exits(ends); !known.empty())
+      return composite_.hosts[at(host)].ranks[at(known[at(index) % known.size()])];
+  if (index == 0) return port(ends, host);
+  return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
+}
+
+// The device at the same position, where it is a port.
+Rank Routes::returns_by(int last, int local) const {
+  const Host& host = composite_.hosts[at(last)];
+  const bool same = host.all_own() || std::find(host.ports.begin(), host.ports.end(), local) != host.ports.end();
+  return same ? host.ranks[at(local) % host.ranks.size()] : host.ranks[at(host.ports[at(local) % host.ports.size()])];
+}
+
+// Devices of the root's host that get the chunk back, each from a device of the last host.
+void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step,
+                                std::vector<Move>& moves) const {
+  if (!has_returns_) return;
+  const int host = host_of(rank);
+  const int last = last_host(root, ends);
+  if (host != root && host != last) return;
+  const SendKind kind = way == Way::in ? SendKind::reduce : SendKind::copy;
+  for (const int local : composite_.at_root->returns[at(root_chunk(ends))]) {
+    const Rank other = composite_.hosts[at(root)].ranks[at(local)];
+    const Rank by = returns_by(last, local);
+    if (rank != other && rank != by) continue;
+    moves.push_back({step, rank == other ? by : other, (rank == other) == (way == Way::in), kind});
+  }
+}
+
+// Steps before the split begin at `before`, the others at `after`.
+void Routes::at_root(const Ends& ends, Rank rank, Step before, Step after, std::vector<Move>& moves) const {
+  const std::size_t first = moves.size();
+  add_local(at_root_, root_chunk(ends), rank, 0, moves);
+  const Step split = composite_.at_root->split;
+  for (std::size_t i = first; i < moves.size(); ++i) moves[i].step += moves[i].step < split ? before : after - split;
+}
+
+// Passes a chunk between two devices of one host.
+void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
+  if (from == to || host_of(rank) != host_of(from)) return;
+  const Host& host = composite_.hosts[at(host_of(rank))];
+  const schedule::Schedule& between = composite_.kinds[at(host.kind)]->between;
+  const int devices = between.ranks;
+  const int pieces = between.chunks / (devices * devices);
+  const int pair = local_of_[at(to)] * devices + local_of_[at(from)];
+  add_local(kinds_[at(host.kind)].between, ends.strand % pieces * devices * devices + pair, rank, first, moves);
+}
+
+// The mirror image of spread(): a host reduces just before its entries send to the next host.
+void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const {
+  const int host = host_of(rank);
+  const Step first = has_returns_ ? composite_.at_root->split + 1 : 0;
+  const auto [above, heard] = parent(host, root, ends);
+  const Step sent = depth_hosts_ - 1 - heard;  // the root host comes last: depth_hosts_
+  const bool by_entries = depth_home_in_ > 0;
+  exchange_with_last(ends, root, rank, Way::in, first - 1, moves);
+  if (above < 0 && composite_.at_root) {
+    at_root(ends, rank, 0, first + depth_in_ + depth_hosts_, moves);
+  } else {
+    collect_on_host(ends, root, rank, first + sent + (above < 0 && by_entries ? depth_in_ : 0), moves);
+  }
+  const int count = entries(ends, host, root, Way::in);
+  for (int index = 0; index < count; ++index) {
+    if (rank != entry(ends, host, root, Way::in, index)) continue;
+    if (above >= 0)
+      moves.push_back({first + depth_in_ + sent,
+                       entry(ends, above, root, Way::in, index % entries(ends, above, root, Way::in)), true,
+                       SendKind::reduce});
+    children(host, root, ends, [&](int child, Step step) {
+      for (int its = index; its < entries(ends, child, root, Way::in); its += count)
+        moves.push_back({first + depth_in_ + depth_hosts_ - 1 - step, entry(ends, child, root, Way::in, its), false,
+                         SendKind::reduce});
+    });
+  }
+}
+
+void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
+  const int host = host_of(rank);
+  const auto [above, heard] = parent(host, root, ends);
+  const Step between = first + (composite_.at_root ? 0 : depth_home_out_);
+  const Step everywhere = between + depth_hosts_ + depth_out_;
+  if (above < 0 && composite_.at_root) {
+    at_root(ends, rank, 0, everywhere + 1, moves);
+  } else {
+    spread_on_host(ends, root, rank, above < 0 ? first : between + heard + 1, moves);
+  }
+  exchange_with_last(ends, root, rank, Way::out, everywhere, moves);
+  const int count = entries(ends, host, root, Way::out);
+  for (int index = 0; index < count; ++index) {
+    if (rank != entry(ends, host, root, Way::out, index)) continue;
+    if (above >= 0)
+      moves.push_back({between + heard,
+                       entry(ends, above, root, Way::out, index % entries(ends, above, root, Way::out)), false,
+                       SendKind::copy});
+    children(host, root, ends, [&](int child, Step step) {
+      for (int its = index; its < entries(ends, child, root, Way::out); its += count)
+        moves.push_back({between + step, entry(ends, child, root, Way::out, its), true, SendKind::copy});
+    });
+  }
+}
+
+void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
+  const int hosts = static_cast<int>(composite_.hosts.size());
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(hosts)));
+  const int rounds = std::countr_zero(static_cast<unsigned>(core));
+  const int host = host_of(rank);
+  const Step fold = core < hosts ? 1 : 0;
+  const Step last = depth_in_ + fold + rounds;
+  constexpr int kNoRoot = -1;
+  collect_on_host(ends, kNoRoot, rank, 0, moves);
+  if (rank == port(ends, host)) {
+    const auto add = [&](Step step, int peer, bool sends, SendKind kind) {
+      moves.push_back({step, port(ends, peer), sends, kind});
+    };
+    if (host >= core) {
+      add(depth_in_, host - core, true, SendKind::reduce);
+      add(last, host - core, false, SendKind::copy);
+    } else {
+      if (host + core < hosts) {
+        add(depth_in_, host + core, false, SendKind::reduce);
+        add(last, host + core, true, SendKind::copy);
+      }
+      for (int round = 0; round < rounds; ++round) {
+        add(depth_in_ + fold + round, host ^ (1 << round), true, SendKind::reduce);
+        add(depth_in_ + fold + round, host ^ (1 << round), false, SendKind::reduce);
+      }
+    }
+  }
+  spread_on_host(ends, kNoRoot, rank, last + fold, moves);
+}
+
+void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
+  const int from = host_of(ends.source);
+  const int to = host_of(ends.sink);
+  if (from == to) {
+    hand_over(ends, rank, ends.source, ends.sink, 0, moves);
+    return;
+  }
+  const Rank leaves = port(ends, from);
+  const Rank enters = port(ends, to);
+  hand_over(ends, rank, ends.source, leaves, 0, moves);
+  if (rank == leaves) moves.push_back({depth_between_, enters, true, SendKind::copy});
+  if (rank == enters) moves.push_back({depth_between_, leaves, false, SendKind::copy});
+  hand_over(ends, rank, enters, ends.sink, depth_between_ + 1, moves);
+}
+
+void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
+  const Part of = part(chunk);
+  const std::size_t before = moves.size();
+  moves_of_part(of, rank, moves);
+  const Step first = start(of);
+  for (std::size_t i = before; i < moves.size(); ++i) {
+    moves[i].step += first;
+    if (composite_.order) take_order(chunk, rank, moves[i]);
+  }
+}
+
+void Routes::take_order(ChunkId chunk, Rank rank, Move& move) const {
+  const bool copy = move.kind == SendKind::copy;
+  const Rank named = copy == move.sends ? move.peer : rank;
+  move.step =
+      (copy ? composite_.order->copies : composite_.order->sums)[at(chunk) * at(composite_.ranks()) + at(named)];
+}
+
+void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {
+  const Ends of = ends(part);
+  if (!of.everyone_contributes && !of.everyone_receives) return unicast(of, rank, moves);
+  if (of.everyone_contributes && of.everyone_receives && composite_.meeting == Meeting::butterfly)
+    return butterfly(of, rank, moves);
+  const int root = root_host(of);
+  if (of.everyone_contributes) collect(of, root, rank, moves);
+  const Step met = depth_in_ + depth_hosts_ + depth_home_in_;  // now the sum is complete at the root host's port
+  if (!of.everyone_receives) {
+    if (!composite_.at_root) hand_over(of, rank, port(of, root), of.sink, met, moves);
+    return;
+  }
+  if (of.everyone_contributes) {
+    spread(of, root, rank, met, moves);
+    return;
+  }
+  if (composite_.at_root) return spread(of, root, rank, depth_root_, moves);
+  hand_over(of, rank, of.source, port(of, root), 0, moves);
+  spread(of, root, rank, port(of, root) == of.source ? 0 : depth_between_, moves);
+}
+
+}  // namespace sccl::compose

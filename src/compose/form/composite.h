@@ -1,0 +1,307 @@
+// A schedule of a whole cluster, composed of one schedule per level: devices of a host, hosts, groups of hosts.
+//
+// A composite keeps one schedule for each kind of host, one tree for each group size, and a rule (the map) that names
+// for every chunk the device of a host at which the chunk changes levels: its port. No part of a composite grows with
+// the square of the ranks. moves() computes what a rank does with a chunk in time linear in the number of its moves.
+// For small clusters a flat Schedule of the same sends exists (compose/lowering/expand.h).
+//
+// The path of a chunk:
+//   everyone contributes:  the host's devices reduce to the port, ports reduce along a tree of hosts to the root host;
+//   one rank contributes:  the rank passes the chunk to its host's port, unless the rank is the port;
+//   everyone receives:     ports copy along a tree of hosts from the root host, each port copies to its host's devices;
+//   one rank receives:     the port of the rank's host passes the chunk to the rank, unless the rank is the port.
+// Unicast chunks (AlltoAll, Gather, Scatter) go from port to port directly. An AllReduce may also use a butterfly:
+// hosts exchange all they have with partners at distances 1, 2, 4, ...; hosts beyond a power of two first add their
+// data to another host's.
+//
+// Tiers. The lowest tier groups hosts, the next tier groups those groups, and so on; the top tier has one group. A
+// chunk enters a group once, at the group's lead member, and leaves the group from there: slow links between groups
+// carry it once.
+//
+// All ranks as one host. Where hosts are unlike, or their links slow beside their NICs, schedules over all ranks serve
+// long data better than any that passes hosts as a whole. Then `hosts` has one host that holds all ranks, whose
+// schedules use all links, those to the network among them. There are no tiers.
+//
+// Steps only order a chunk's path (Schedule::pipelined): levels overlap as data flows.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compose/form/tree.h"
+#include "schedule/schedule.h"
+#include "topology/symmetry/cluster.h"
+
+namespace sccl::compose {
+
+using schedule::ChunkId;
+using schedule::SendKind;
+using schedule::Step;
+
+// What the devices of one kind of host do for the cluster's collectives.
+//
+// Entries. Where NICs together bring more than the host's links, a chunk of `out` enters the host at further devices
+// besides its port, and each of these devices passes it on to a part of the host. A chunk of `in` leaves the host from
+// its entries likewise, each of which has the sum of a part. Entry i of a host exchanges data with entry i of its
+// parent in the tree of hosts (modulo the parent's number of entries). On the chunk's root host no data comes from
+// elsewhere: there `home` serves.
+struct HostKind {
+  schedule::Schedule in;       // ReduceScatter: a chunk's owner is the port it is reduced to
+  schedule::Schedule out;      // AllGather: a chunk's owner is the port it is copied from
+  schedule::Schedule between;  // AlltoAll: routes from device to device
+  // The map's lower half: for each port, the chunks of `in` and `out` that the port's chunks of the cluster take in
+  // turn.
+  std::vector<std::vector<ChunkId>> in_turns;
+  std::vector<std::vector<ChunkId>> out_turns;
+  std::vector<std::vector<int>> in_entries;  // by chunk of `in`: devices besides the port; empty: none for any chunk
+  std::vector<std::vector<int>> out_entries;
+  std::shared_ptr<const HostKind> home;  // without entries; null: this kind has none either
+
+  bool has_entries() const { return home != nullptr; }
+};
+
+struct Host {
+  int kind = 0;
+  std::vector<Rank> ranks;
+  // positions in `ranks` that chunks take in turn; the port of a faster NIC is listed more often
+  std::vector<int> ports;
+  // By position: the ports that chunks which begin or end at the rank take in turn; none: `ports`. Empty: every rank is
+  // the port of its own chunks.
+  std::vector<std::vector<int>> near;
+
+  bool all_own() const { return near.empty(); }
+};
+
+// Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
+// root has trees of its own, packed for all roots together (portfolio/composites/outer_trees.h). A tier with such trees
+// is the only one and has one group. Their size grows with the square of the members: there are few.
+struct Tier {
+  std::vector<std::vector<int>> groups;     // members: hosts at tier 0, else groups of the tier below
+  Shape shape = Shape::doubling;            // for display
+  std::map<int, std::vector<Tree>> shapes;  // by number of members
+  // By index of the root member in the group: the trees that its chunks take in turn. Empty: shapes serve all roots.
+  std::vector<std::vector<Tree>> of_roots = {};
+};
+
+// How the root's host copies from the root, or reduces to it. The host's devices send what they get to other hosts, or
+// first add what arrives from other hosts.
+//
+// Exits and returns. A device may be cut off from the root by slow links, and have a NIC of its own: it gets a chunk
+// back from the last host of the tree, after the chunk has been everywhere, and may pass it on. So the root's host is
+// as fast as the other hosts. Of Reduce, such a device gives its sum to the last host before anything else. Devices
+// that get a chunk directly are its exits to other hosts.
+struct RootHost {
+  schedule::Schedule schedule;
+  std::vector<std::vector<int>> exits;    // by chunk: one for each entry of the next host, in turn; empty: the port
+  std::vector<std::vector<int>> returns;  // by chunk
+  // Broadcast: what begins at returned data has steps from here on; Reduce: what ends there has the steps before.
+  Step split = 0;
+
+  bool has_returns() const {
+    return std::any_of(returns.begin(), returns.end(), [](const auto& devices) { return !devices.empty(); });
+  }
+};
+
+// Steps that are not those of frames: every send has its own. They were chosen with all links in view, so that fewer
+// chunks wait for one another (compose/lowering/by_time.h).
+struct Order {
+  // By chunk, then rank: of the copy that comes to the rank, and of the sum that it passes on. Empty if there are none.
+  std::vector<Step> copies;
+  std::vector<Step> sums;
+  Step steps = 0;
+};
+
+enum class Meeting : std::uint8_t { trees, butterfly };
+
+struct Composite {
+  std::string name;
+  Collective collective = Collective::allreduce;
+  Rank root = 0;
+  std::shared_ptr<const topology::Topology> topology;
+  std::vector<std::shared_ptr<const HostKind>> kinds;  // shared by composites of one cluster
+  std::vector<Host> hosts;
+  std::vector<Tier> tiers;  // lowest first; none for one host
+  Meeting meeting = Meeting::trees;
+  bool source_is_near = true;  // whether a chunk's port on the host of its source is one near the source (Host::near)
+  bool sink_is_near = true;
+  // Broadcast and Reduce: what the root's host does. None: by way of the port.
+  std::optional<RootHost> at_root;
+  // Chunks of `at_root` that the chunks take in turn, frame after frame.
+  std::vector<ChunkId> root_turns;
+  std::vector<int> root_hosts;  // AllReduce by trees: the root hosts that chunks take in turn
+  int chunks_per_rank = 1;      // C, as in Schedule
+  // Chunks are cut into this many frames (counted in C), each `frame_steps` after the previous frame. Without frames,
+  // if data uses the same connection on its way in and out, a late send delays the early send of the next slice.
+  int frames = 1;
+  // A rank sends to another one in the order of steps. Frames that are further apart leave the root later, and reach
+  // their last devices earlier.
+  int frame_steps = 1;
+  // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
+  // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
+  bool staggered = false;
+  std::shared_ptr<const Order> order;  // null: the steps of frames
+
+  int ranks() const { return topology->ranks; }
+};
+
+// One end of a send, as seen by the rank at that end.
+struct Move {
+  Step step = 0;
+  Rank peer = 0;
+  bool sends = false;
+  SendKind kind = SendKind::copy;
+};
+
+// The data from which a composite's moves are computed: positions of hosts in tiers, and the sends of the hosts'
+// schedules. Built once, in time linear in the ranks and in the sizes of the kinds' schedules. The composite must
+// outlive it and must have passed verify().
+class Routes {
+ public:
+  explicit Routes(const Composite& composite);
+
+  int chunks() const { return chunks_; }
+  Step steps() const { return steps_; }
+
+  // The moves of one rank with one chunk, in no particular order; O(tiers + moves).
+  void moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const;
+
+  // Visits, ascending, every chunk with which a rank may have moves; all chunks that begin or end at the rank are among
+  // them.
+  void for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& visit) const;
+
+  // Whether the rank adds the last contributions to the chunk. The sum is complete after the rank's last reduction.
+  bool completes_sum(ChunkId chunk, Rank rank) const;
+
+  // The largest number of ports of a host.
+  int most_ports() const { return most_ports_; }
+
+  // The rank at which the chunk changes levels at a host.
+  Rank port(ChunkId chunk, int host) const;
+
+  // The root host of the trees that carry the chunk.
+  int root_host(ChunkId chunk) const;
+
+  // A chunk of the same ranks and sends, in the first frame, and how many steps earlier its sends are. Where frames
+  // differ: the chunk itself.
+  std::pair<ChunkId, Step> in_first_frame(ChunkId chunk) const;
+
+  // How many different steps the strands of one frame begin in.
+  int starts_of_frame() const;
+
+  // The host from which the chunk returns to the root's host (RootHost): one that hears of it last, if its root has
+  // trees of its own. In most shapes it passes data to no other host.
+  int last_host(ChunkId chunk) const;
+
+  // Visits the edges of the chunk's tree of hosts from one host: (child, step) for each child of `host`.
+  void for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const;
+
+  // The parent of `host` and the step of its message; -1 at the root host.
+  std::pair<int, Step> parent(ChunkId chunk, int host) const;
+
+  int host_of(Rank rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  struct LocalMove {
+    Step step;
+    int peer;  // position
+    bool sends;
+    SendKind kind;
+  };
+  // Moves by (chunk, position) of one schedule of a kind.
+  struct LocalIndex {
+    int ranks = 0;
+    int steps = 0;
+    std::vector<int> first;
+    std::vector<LocalMove> moves;
+  };
+  struct KindIndex {
+    LocalIndex in, out, between;
+    LocalIndex home_in, home_out;  // only if the kind has entries
+  };
+  struct Place {  // of a host in one tier
+    int group;
+    int index;
+  };
+  struct Ends {
+    bool everyone_contributes, everyone_receives;
+    Rank source, sink;
+    int turn;           // index of the port, counted over all ports
+    int strand;         // index among the port's chunks, counted over all of them
+    int tree_turn;      // which of the root's own trees, counted over all of them
+    int root_turn = 0;  // index in Composite::root_turns
+    int near_turn = 0;  // in Host::near
+  };
+
+  struct Part {
+    ChunkId whole;  // the chunk before it is cut into frames
+    int frame;
+  };
+
+  static LocalIndex index(const schedule::Schedule& schedule);
+  int owners() const;  // ranks whose blocks take turns in the numbers of chunks
+  Part part(ChunkId chunk) const;
+  bool has_strands_of_ports() const;  // else of blocks
+  int strands() const;
+  Step start(const Part& part) const;
+  void take_order(ChunkId chunk, Rank rank, Move& move) const;
+  void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
+  Ends ends(const Part& part) const;
+  Rank port(const Ends& ends, int host) const;
+  int root_host(const Ends& ends) const;
+  const Tree& tree(int tier, int group, int root_host, const Ends& ends) const;
+  bool frames_differ() const;
+  int root_index(int tier, int group, int root_host, const Ends& ends) const;
+  int position(int tier, int host, int root_host, const Ends& ends) const;
+  int lead_host(int tier, int member, int root_host, const Ends& ends) const;
+  int last_host(int root_host, const Ends& ends) const;
+  std::pair<int, Step> parent(int host, int root_host, const Ends& ends) const;
+  template <typename Visit>
+  void children(int host, int root_host, const Ends& ends, Visit&& visit) const;
+
+  enum class Way : std::uint8_t { in, out };
+  ChunkId root_chunk(const Ends& ends) const;
+  const std::vector<int>& exits(const Ends& ends) const;
+  const std::vector<int>* more_entries(const Ends& ends, int host, Way way) const;
+  int entries(const Ends& ends, int host, int root_host, Way way) const;
+  Rank entry(const Ends& ends, int host, int root_host, Way way, int index) const;
+
+  void spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  Rank returns_by(int last, int local) const;
+  void exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step, std::vector<Move>& moves) const;
+  void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
+  void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;
+  void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
+  void at_root(const Ends& ends, Rank rank, Step before, Step after, std::vector<Move>& moves) const;
+  void butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
+  void unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
+  void add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first, std::vector<Move>& moves) const;
+
+  const Composite& composite_;
+  int chunks_ = 0;
+  int pieces_ = 1;  // of a block, before it is cut into frames
+  Step steps_ = 0;
+  std::vector<int> host_of_;   // by rank
+  std::vector<int> local_of_;  // by rank: position in its host
+  std::vector<int> turn_of_;   // by rank: its number, counted host by host
+  std::vector<KindIndex> kinds_;
+  LocalIndex at_root_;
+  std::vector<std::vector<Place>> places_;  // by tier, then host
+  std::vector<Step> tier_start_;            // first step of a tier when data spreads
+  int most_ports_ = 1;
+  Step depth_in_ = 0;  // largest over all kinds of hosts
+  Step depth_out_ = 0;
+  Step depth_between_ = 0;
+  Step depth_root_ = 0;
+  bool has_returns_ = false;
+  Step depth_home_in_ = 0;  // 0 without entries
+  Step depth_home_out_ = 0;
+  Step depth_hosts_ = 0;  // of all tiers
+};
+
+}  // namespace sccl::compose

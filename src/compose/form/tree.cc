@@ -1,0 +1,181 @@
+#include "compose/form/tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace sccl::compose {
+namespace {
+
+Tree root_only(int members) {
+  Tree tree;
+  tree.parent.assign(static_cast<std::size_t>(members), -1);
+  tree.step.assign(static_cast<std::size_t>(members), -1);
+  return tree;
+}
+
+// `place` gives parent and step of every position but 0.
+template <typename Place>
+Tree by_rule(int members, Place&& place) {
+  Tree tree = root_only(members);
+  for (int position = 1; position < members; ++position) {
+    const auto [parent, step] = place(position);
+    tree.parent[static_cast<std::size_t>(position)] = parent;
+    tree.step[static_cast<std::size_t>(position)] = step;
+  }
+  index_children(tree);
+  return tree;
+}
+
+// An in-order binary tree over positions low..high. The root of a range is its number with the most trailing zeros, so
+// odd positions are leaves.
+void hang(Tree& tree, int low, int high, int parent, int step) {
+  if (low > high) return;
+  int root = low;
+  for (int at = low; at <= high; ++at)
+    if (std::countr_zero(static_cast<unsigned>(at)) > std::countr_zero(static_cast<unsigned>(root))) root = at;
+  tree.parent[static_cast<std::size_t>(root)] = parent;
+  tree.step[static_cast<std::size_t>(root)] = step;
+  hang(tree, low, root - 1, root, step + 1);
+  hang(tree, root + 1, high, root, step + 1);
+}
+
+// The second tree renames positions so that the even ones become odd.
+std::vector<Tree> two_trees(int members) {
+  const int last = members - 1;
+  Tree first = root_only(members);
+  hang(first, 1, last, 0, 0);
+  Tree second = root_only(members);
+  const auto renamed = [&](int position) {
+    if (position <= 0) return position;
+    return last % 2 == 0 ? members - position : position % last + 1;
+  };
+  for (int position = 1; position < members; ++position) {
+    const auto from = static_cast<std::size_t>(position);
+    const auto to = static_cast<std::size_t>(renamed(position));
+    second.parent[to] = renamed(first.parent[from]);
+    second.step[to] = first.step[from];
+  }
+  index_children(first);
+  index_children(second);
+  return {std::move(first), std::move(second)};
+}
+
+// Members take places for children in turn; those of one tree with the most places come first. Position i of that order
+// hangs on the owner of place i - 1, which comes before it, since every owner has a place.
+Tree wide_tree(int members, int degree, int number) {
+  const int others = members - 1;
+  const int first_place = number * (others - 1);
+  std::vector<std::pair<int, int>> owners;  // places in this tree, member
+  for (int place = first_place; place < first_place + others - 1; ++place) {
+    if (owners.empty() || owners.back().second != place / degree) owners.emplace_back(0, place / degree);
+    ++owners.back().first;
+  }
+  std::stable_sort(owners.begin(), owners.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<int> order;
+  std::vector<bool> owns(static_cast<std::size_t>(others), false);
+  for (const auto& [places, member] : owners) {
+    order.push_back(member);
+    owns[static_cast<std::size_t>(member)] = true;
+  }
+  for (int member = 0; member < others; ++member)
+    if (!owns[static_cast<std::size_t>(member)]) order.push_back(member);
+  Tree tree = root_only(members);
+  const auto hang_on = [&](int member, int parent) {
+    tree.parent[static_cast<std::size_t>(member + 1)] = parent;
+    tree.step[static_cast<std::size_t>(member + 1)] = tree.step[static_cast<std::size_t>(parent)] + 1;
+  };
+  hang_on(order.front(), 0);
+  std::size_t next = 1;
+  for (const auto& [places, member] : owners)
+    for (int place = 0; place < places; ++place) hang_on(order[next++], member + 1);
+  index_children(tree);
+  return tree;
+}
+
+std::vector<Tree> wide_trees(int members, int most_degree) {
+  if (members < 2) return {by_rule(members, [](int) { return std::pair(0, 0); })};
+  const int degree = std::min(most_degree, members - 1);
+  std::vector<Tree> result;
+  for (int number = 0; number < degree; ++number) result.push_back(wide_tree(members, degree, number));
+  return result;
+}
+
+}  // namespace
+
+int Tree::most_children() const {
+  int most = 0;
+  for (std::size_t position = 0; position + 1 < first.size(); ++position)
+    most = std::max(most, first[position + 1] - first[position]);
+  return most;
+}
+
+std::string_view name(Shape shape) {
+  switch (shape) {
+    case Shape::ring:
+      return "ring";
+    case Shape::doubling:
+      return "doubling";
+    case Shape::quadrupling:
+      return "quadrupling";
+    case Shape::direct:
+      return "direct";
+    case Shape::two_trees:
+      return "two-trees";
+    case Shape::four_trees:
+      return "four-trees";
+    case Shape::eight_trees:
+      return "eight-trees";
+  }
+  return "";
+}
+
+void index_children(Tree& tree) {
+  const auto members = static_cast<std::size_t>(tree.size());
+  tree.steps = 0;
+  tree.first.assign(members + 1, 0);
+  for (std::size_t position = 0; position < members; ++position) {
+    tree.steps = std::max(tree.steps, tree.step[position] + 1);
+    if (const int parent = tree.parent[position]; parent >= 0 && parent < tree.size())
+      ++tree.first[static_cast<std::size_t>(parent) + 1];
+  }
+  std::partial_sum(tree.first.begin(), tree.first.end(), tree.first.begin());
+  std::vector<int> order(members);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return tree.step[static_cast<std::size_t>(a)] < tree.step[static_cast<std::size_t>(b)];
+  });
+  std::vector<int> next(tree.first);
+  tree.children.assign(static_cast<std::size_t>(tree.first.back()), 0);
+  for (const int position : order)
+    if (const int parent = tree.parent[static_cast<std::size_t>(position)]; parent >= 0 && parent < tree.size())
+      tree.children[static_cast<std::size_t>(next[static_cast<std::size_t>(parent)]++)] = position;
+}
+
+std::vector<Tree> trees(Shape shape, int members) {
+  switch (shape) {
+    case Shape::ring:
+      return {by_rule(members, [](int position) { return std::pair(position - 1, position - 1); })};
+    case Shape::doubling:
+      return {by_rule(members, [](int position) {
+        const auto distance = std::bit_floor(static_cast<unsigned>(position));
+        return std::pair(position - static_cast<int>(distance), std::countr_zero(distance));
+      })};
+    case Shape::quadrupling:
+      return {by_rule(members, [](int position) {
+        const int digit = (static_cast<int>(std::bit_width(static_cast<unsigned>(position))) - 1) / 2;
+        return std::pair(position & ((1 << (2 * digit)) - 1), digit);  // without its highest digit of base 4
+      })};
+    case Shape::direct:
+      return {by_rule(members, [](int) { return std::pair(0, 0); })};
+    case Shape::two_trees:
+      return two_trees(members);
+    case Shape::four_trees:
+      return wide_trees(members, 4);
+    case Shape::eight_trees:
+      return wide_trees(members, 8);
+  }
+  return {};
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,44 @@
+#include "compose/lowering/by_time.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compose/lowering/expand.h"
+#include "schedule/simulation/simulate.h"
+#include "schedule/simulation/steps_by_time.h"
+
+namespace sccl::compose {
+namespace {
+
+// Orders that are good for chunks of one lane are good for longer ones, and not the other way round.
+constexpr double kChunkBytes = schedule::kLaneBytes;
+constexpr Step kNoStep = -1;
+
+}  // namespace
+
+Ordered order_by_time(const Composite& composite) {
+  schedule::Schedule flat = expand(composite);
+  const std::vector<Step> steps = schedule::steps_by_time(flat, kChunkBytes);
+  const auto ranks = static_cast<std::size_t>(flat.ranks);
+  auto order = std::make_shared<Order>();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const schedule::Send& send = flat.sends[i];
+    const bool copy = send.kind == SendKind::copy;
+    std::vector<Step>& table = copy ? order->copies : order->sums;
+    if (table.empty()) table.assign(static_cast<std::size_t>(flat.chunks) * ranks, kNoStep);
+    Step& place =
+        table[static_cast<std::size_t>(send.chunk) * ranks + static_cast<std::size_t>(copy ? send.dst : send.src)];
+    if (place != kNoStep) return {nullptr, std::move(flat)};
+    place = steps[i];
+    order->steps = std::max(order->steps, steps[i] + 1);
+  }
+  for (std::vector<Step>* table : {&order->copies, &order->sums})
+    std::replace(table->begin(), table->end(), kNoStep, 0);
+  for (std::size_t i = 0; i < steps.size(); ++i) flat.sends[i].step = steps[i];
+  flat = schedule::make_schedule(flat.name, flat.collective, flat.root, flat.topology, flat.chunks_per_rank,
+                                 std::move(flat.sends));
+  flat.pipelined = true;
+  return {std::move(order), std::move(flat)};
+}
+
+}  // namespace sccl::compose

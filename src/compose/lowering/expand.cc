@@ -1,0 +1,59 @@
+#include "compose/lowering/expand.h"
+
+#include <bit>
+#include <vector>
+
+#include "base/error.h"
+
+namespace sccl::compose {
+
+schedule::Schedule expand(const Composite& composite) {
+  const Routes routes(composite);
+  std::vector<schedule::Send> sends;
+  // By chunk modulo ranks, which tells apart the chunks between a frame's and the next one's.
+  struct Known {
+    ChunkId chunk = -1;
+    std::vector<Move> moves;
+  };
+  std::vector<Known> known(static_cast<std::size_t>(composite.ranks()));
+  for (Rank rank = 0; rank < composite.ranks(); ++rank) {
+    for (Known& one : known) one.chunk = -1;
+    routes.for_each_chunk_of(rank, [&](ChunkId chunk) {
+      const auto [first, later] = routes.in_first_frame(chunk);
+      Known& of = known[static_cast<std::size_t>(first % composite.ranks())];
+      if (of.chunk != first) {
+        of.chunk = first;
+        of.moves.clear();
+        routes.moves(first, rank, of.moves);
+        std::erase_if(of.moves, [](const Move& move) { return !move.sends; });
+      }
+      for (const Move& move : of.moves) sends.push_back({chunk, rank, move.peer, move.step + later, move.kind});
+      if (sends.size() > kMostFlatSends)
+        fail(ErrorCode::invalid_argument,
+             "composite '{}' on topology '{}' has more than {} sends: ask for its form by levels", composite.name,
+             composite.topology->name, kMostFlatSends);
+    });
+  }
+  schedule::Schedule flat = schedule::make_schedule(composite.name, composite.collective, composite.root,
+                                                    *composite.topology, composite.chunks_per_rank, std::move(sends));
+  flat.pipelined = true;
+  return flat;
+}
+
+std::size_t about_sends(const Composite& composite) {
+  const auto ranks = static_cast<std::size_t>(composite.ranks());
+  const std::size_t hosts = composite.hosts.size();
+  const auto chunks = static_cast<std::size_t>(
+      schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank));
+  const schedule::ChunkEnds ends = schedule::ends(composite.collective, composite.ranks(), composite.root, 0);
+  if (!ends.everyone_contributes && !ends.everyone_receives) return chunks;
+  if (composite.meeting == Meeting::butterfly) {
+    const auto rounds = static_cast<std::size_t>(std::bit_width(hosts)) - 1;
+    const std::size_t paired = std::bit_floor(hosts);
+    return chunks * (2 * (ranks - hosts) + paired * rounds + 2 * (hosts - paired));
+  }
+  const std::size_t ways = (ends.everyone_contributes ? 1 : 0) + (ends.everyone_receives ? 1 : 0);
+  return chunks * ways * (ranks - 1);
+}
+
+}  // namespace sccl::compose

@@ -1,0 +1,86 @@
+#include "portfolio/composites/chunking.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sccl::portfolio {
+namespace {
+
+int most_turns(const compose::Composite& composite) {
+  std::size_t turns = 1;
+  for (const auto& kind : composite.kinds)
+    for (const auto* lists : {&kind->in_turns, &kind->out_turns})
+      for (const auto& list : *lists) turns = std::max(turns, list.size());
+  return static_cast<int>(turns);
+}
+
+bool has_entries(const compose::Composite& composite) {
+  return std::any_of(composite.kinds.begin(), composite.kinds.end(),
+                     [](const auto& kind) { return kind->has_entries(); });
+}
+
+// The number of trees that a root's chunks take in turn.
+int trees_in_turn(const compose::Composite& composite) {
+  std::size_t trees = 1;
+  for (const compose::Tier& tier : composite.tiers) {
+    for (const auto& of_root : tier.of_roots) trees = std::max(trees, of_root.size());
+    if (tier.of_roots.empty())
+      for (const auto& [members, shapes] : tier.shapes) trees = std::max(trees, shapes.size());
+  }
+  return static_cast<int>(trees);
+}
+
+}  // namespace
+
+int most_ports(const compose::Composite& composite) {
+  std::size_t ports = 1;
+  for (const compose::Host& host : composite.hosts) ports = std::max(ports, host.ports.size());
+  return static_cast<int>(ports);
+}
+
+bool uneven(const compose::Composite& composite) {
+  return std::any_of(composite.hosts.begin(), composite.hosts.end(), [&](const compose::Host& host) {
+    return host.ports.size() != composite.hosts.front().ports.size() || host.ports.size() != host.ranks.size();
+  });
+}
+
+// With entries the turns are unlike each other: the blocks of each host must use all of them.
+int pieces_of_block(const compose::Composite& composite) {
+  const int hosts = static_cast<int>(composite.hosts.size());
+  const int turns = most_turns(composite);
+  const bool unlike = has_entries(composite);
+  const int most = unlike ? std::max(kMostPieces, turns) : kMostPieces;
+  int pieces = 1;
+  while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
+  return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
+}
+
+int chunks_of_buffer(const compose::Composite& composite) {
+  int strands = most_turns(composite);
+  if (composite.collective == Collective::allreduce && composite.meeting == compose::Meeting::trees) {
+    const int roots = static_cast<int>(composite.root_hosts.size());
+    strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
+    // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
+  } else {
+    const int trees = trees_in_turn(composite);
+    if (std::lcm(strands, trees) <= kMostStrands) strands = std::lcm(strands, trees);
+    std::size_t group = 1;
+    if (composite.tiers.size() > 1)
+      for (const auto& members : composite.tiers.front().groups) group = std::max(group, members.size());
+    strands = std::max(strands, static_cast<int>(std::min<std::size_t>(group, kMostStrands)));
+    strands = std::max(strands, trees);
+    if (!composite.root_turns.empty()) {
+      const auto turns = static_cast<int>(composite.root_turns.size());
+      const int even = std::lcm(strands, turns / std::gcd(turns, most_ports(composite)));
+      if (even <= kMostStrands) strands = even;
+    }
+  }
+  return strands * most_ports(composite);
+}
+
+int cuts_for_trees(const compose::Composite& composite, int pieces, int frames) {
+  const int trees = trees_in_turn(composite);
+  return trees / std::gcd(trees, pieces * frames);
+}
+
+}  // namespace sccl::portfolio

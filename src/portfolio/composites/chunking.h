@@ -1,0 +1,30 @@
+// Into how many chunks a composite cuts data, so that ports, turns of hosts' schedules, roots and trees are used
+// evenly.
+#pragma once
+
+#include "compose/form/composite.h"
+
+namespace sccl::portfolio {
+
+inline constexpr int kMostStrands = 48;  // of a port
+inline constexpr int kMostPieces = 8;    // of a block
+
+// Of one host.
+int most_ports(const compose::Composite& composite);
+
+// Whether hosts differ in ports, or ports in shares of the data.
+bool uneven(const compose::Composite& composite);
+
+// The number of pieces of a block (AllGather, ReduceScatter) in one frame that evenly uses the turns of a host's
+// schedule and the ports of unequal hosts.
+int pieces_of_block(const compose::Composite& composite);
+
+// The chunks of one frame of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally
+// busy.
+int chunks_of_buffer(const compose::Composite& composite);
+
+// How often pieces must be cut further, so that a block's pieces in all `frames` together take each tree of its root
+// equally often (compose::Tier::of_roots).
+int cuts_for_trees(const compose::Composite& composite, int pieces, int frames);
+
+}  // namespace sccl::portfolio

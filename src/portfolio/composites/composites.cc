@@ -1,0 +1,600 @@
+#include "portfolio/composites/composites.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "compose/cost/handed_over.h"
+#include "portfolio/composites/chunking.h"
+#include "portfolio/composites/even_tree_candidates.h"
+#include "portfolio/flat/candidate.h"
+#include "portfolio/host/entries.h"
+#include "portfolio/host/near_ports.h"
+#include "portfolio/host/root_forest.h"
+#include "portfolio/links/shares.h"
+#include "treegen/schedules/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+using compose::Meeting, compose::Shape;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
+constexpr int kShortRing = 4;     // hosts
+constexpr double kSlow = 0.98;    // a network brings a host less than this part of what its NICs do
+constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // whose levels take tens of milliseconds each to find
+constexpr std::size_t kMostKindsWithEntries = 4;  // likewise
+
+constexpr Framing kFrames[] = {{1}, {8}};
+constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
+// Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
+// follow one another later.
+constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
+constexpr Framing kOrderedFramesOfEntries[] = {{1}, {4, 1, false, Steps::by_time}, {8, 2, false, Steps::by_time}};
+// For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
+// of connections: only clusters that are simulated have more than one of these.
+constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
+// Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
+// the other. Copies begin when the first frame has been summed, and sums end before the last frame is copied, so short
+// frames pay, most of all over racks and lines. The most promising first: simulations of the others end at its time.
+constexpr Framing kShortFrames[] = {{64}, {64, 2}, {32}, {32, 2}, {16, 1, false, Steps::by_time}, {8}, {1}};
+constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}, {16, 4, false, Steps::by_time},
+                                                 {16, 2}, {8},     {1}};
+// Of one root: its links bring more than each NIC takes, and NICs should all begin early.
+constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
+constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
+constexpr Framing kManyForestFrames[] = {{1}, {8, 2}, {16, 2}};
+// Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
+// steps between frames pay.
+constexpr double kSlackRate = 0.8;  // of a NIC
+constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
+
+// One rank has, or gets, all data that every host passes.
+bool passes_whole(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
+// At how many devices a chunk enters a host, on average.
+double entries_of(const compose::HostKind& kind) {
+  if (kind.out_entries.empty()) return 1;
+  double sum = 0;
+  for (const auto& devices : kind.out_entries) sum += 1 + static_cast<double>(devices.size());
+  return sum / static_cast<double>(kind.out_entries.size());
+}
+
+}  // namespace
+
+std::string CompositeCandidate::name() const { return composite->name + (steps == Steps::by_time ? "-by-time" : ""); }
+
+// Trees over the root's host.
+struct CompositePlanner::Forest {
+  std::string_view name;
+  std::vector<RootTree> trees;
+  std::span<const Framing> frames;
+  std::size_t level = kNoLevel;  // the only one that it serves
+};
+
+struct CompositePlanner::Variant {
+  Collective collective;
+  Rank root;
+  std::size_t level;
+  Shape shape = Shape::direct;
+  bool racks = false;
+  Meeting meeting = Meeting::trees;
+  bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
+  Framing frames{};
+  std::shared_ptr<const schedule::Schedule> at_root = nullptr;
+  const Forest* forest = nullptr;
+  const OuterTrees* outer = nullptr;  // instead of the shape
+  bool by_turns = false;              // blocks take all ports of their own host in turn, too, not only those near them
+  bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
+};
+
+CompositePlanner::CompositePlanner(const topology::Topology& topology)
+    : topology_(std::make_shared<topology::Topology>(topology)),
+      cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
+  topology::require_network(*topology_, *cluster_);
+  costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
+  verifier_ = std::make_unique<compose::Verifier>(topology_);
+  if (has_levels()) plan_hosts();
+}
+
+void CompositePlanner::plan_hosts() {
+  std::map<std::pair<topology::Node, topology::Node>, int> users;
+  for (const topology::Attachment& one : cluster_->attachments)
+    for (const auto& edge : one.up) ++users[edge];
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
+    compose::Host host;
+    host.ranks = cluster_->hosts[index];
+    std::vector<double> shares;
+    for (const Rank rank : host.ranks) {
+      const topology::Attachment& way = cluster_->attachments[at(rank)];
+      double share = way.attached() ? 1e30 : 0;
+      for (const auto& edge : way.up) {
+        const double rate = edges[edges.find(edge)].gbytes_per_s;
+        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
+      }
+      shares.push_back(share);
+    }
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    const bool equal = *least > 0 && *most < 1.01 * *least;
+    host.ports = in_proportion(shares);
+    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
+    if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
+    host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
+    hosts_.push_back(std::move(host));
+  }
+  outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
+  plan_racks();
+  add_levels_with_entries();
+}
+
+// By links and by the parts of the data that come and go at each device; empty: all alike.
+int CompositePlanner::kind_of(int links, std::vector<double> parts) {
+  const auto known = std::ranges::find(kinds_, std::pair(links, parts));
+  if (known != kinds_.end()) return static_cast<int>(known - kinds_.begin());
+  const auto of_ports = std::ranges::count_if(kinds_, [](const auto& one) { return !one.second.empty(); });
+  if (!parts.empty() && of_ports >= kMostKindsOfPorts) return kind_of(links, {});
+  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts));
+  kinds_.emplace_back(links, std::move(parts));
+  if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
+  level_choices_ = std::max(level_choices_, levels_.back().size());
+  return static_cast<int>(levels_.size()) - 1;
+}
+
+// Found once for hosts with equal links and NICs; hosts of further kinds have none.
+std::vector<std::vector<int>> CompositePlanner::ports_near(const compose::Host& host, int links,
+                                                           const std::vector<double>& nics) {
+  const auto known = std::ranges::find(near_, std::pair(links, nics), &NearPorts::first);
+  if (known != near_.end()) return known->second;
+  std::vector<std::vector<int>> found(host.ranks.size());
+  if (std::ssize(near_) < kMostKindsOfPorts) {
+    const auto others = static_cast<double>(topology_->ranks) - static_cast<double>(host.ranks.size());
+    found = near_ports(cluster_->kinds[at(links)], levels_[at(host.kind)].front().kind->between, nics, others);
+    near_.emplace_back(std::pair(links, nics), found);
+  }
+  return found;
+}
+
+// Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
+// as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
+void CompositePlanner::add_levels_with_entries() {
+  const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
+    return host.all_own() && host.ports.size() == host.ranks.size();
+  });
+  if (!even || levels_.size() > kMostKindsWithEntries) return;
+  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  const std::vector<std::vector<HostLevel>> plain = levels_;
+  // Chunks that take deep trees wait for one another, which a simulation shows.
+  const Packings packings = simulated() ? Packings::no : Packings::yes;
+  const auto add = [&](Collective collective, Halves halves, double gbytes_per_s) {
+    const bool own_data = collective != Collective::broadcast;
+    std::vector<std::optional<HostLevel>> found;
+    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
+      const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
+      const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
+      found.push_back(links.ranks > 1
+                          ? level_with_entries(links, plain[kind], gbytes_per_s / links.ranks, home, halves, packings)
+                          : std::nullopt);
+    }
+    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
+    const std::size_t place = level_choices_++;
+    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
+      levels_[kind].resize(place, HostLevel(levels_[kind].back()));
+      levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain[kind].front());
+    }
+    return place;
+  };
+  const auto add_where_slow = [&](Collective collective, Halves halves) {
+    const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
+    return into < kSlow * least ? add(collective, halves, into) : kNoLevel;
+  };
+  levels_with_own_data_ = {add(Collective::allgather, Halves::apart, least),
+                           add_where_slow(Collective::allgather, Halves::apart)};
+  levels_for_both_ways_ = {add(Collective::allreduce, Halves::together, least),
+                           add_where_slow(Collective::allreduce, Halves::together)};
+  level_without_ = add(Collective::broadcast, Halves::apart, least);
+}
+
+// Few enough ranks for flat forms.
+bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatRanks; }
+
+// Whether data may come back to the root's host from other hosts, by another NIC than the one by which it leaves.
+bool CompositePlanner::may_return(Rank root) const {
+  const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
+  return std::set<int>(host.ports.begin(), host.ports.end()).size() > 1;
+}
+
+// By device of a host: the rate of its NIC, or 0.
+std::vector<double> CompositePlanner::nic_rates(std::size_t host) const {
+  std::vector<double> rates = compose::shares(hosts_[host]);
+  for (double& rate : rates) rate *= host_gbytes_per_s_[host];
+  return rates;
+}
+
+// The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
+// Others have trees that leave by all NICs as often as chunks enter the next host.
+std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
+  const auto host = at(cluster_->host_of[at(root)]);
+  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
+  std::vector<Forest> result;
+  const auto add = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
+    std::vector<double> nics = nic_rates(host);
+    for (double& rate : nics) rate *= part;
+    auto trees = root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]);
+    if (!trees.empty()) result.push_back({name, std::move(trees), frames, entries > 1 ? level_without_ : kNoLevel});
+  };
+  add("forest-", 1, 1, simulated() ? std::span<const Framing>(kForestFrames) : kManyForestFrames);
+  if (simulated()) {
+    add("slack-forest-", kSlackRate, 1, kSlackFrames);
+  } else if (level_without_ != kNoLevel) {
+    add("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind), kManyForestFrames);
+  }
+  return result;
+}
+
+bool CompositePlanner::serves(std::size_t level, Collective collective) const {
+  if (has_own_data(level)) return collective == Collective::allgather || collective == Collective::reducescatter;
+  if (is_for_both_ways(level)) return collective == Collective::allreduce;
+  if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
+  return true;
+}
+
+std::span<const Framing> CompositePlanner::frames_for(const Variant& variant) const {
+  if (passes_whole(variant.collective)) return kRootFrames;
+  if (is_for_both_ways(variant.level))
+    return simulated() ? std::span<const Framing>(kFramesBothWays) : kFramesOfEntries;
+  if (has_own_data(variant.level))
+    return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
+  if (!simulated()) return kFrames;
+  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return kMoreFrames;
+  const bool over_slow_links = variant.racks || variant.outer != nullptr;
+  return over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames;
+}
+
+std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
+  std::vector<compose::Tier> result;
+  std::vector<int> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (racks) {
+    result.push_back({cluster_->racks, shape, {}});
+    all.resize(cluster_->racks.size());
+  }
+  result.push_back({{all}, shape, {}});
+  for (compose::Tier& tier : result)
+    for (const auto& group : tier.groups) {
+      const int members = static_cast<int>(group.size());
+      if (!tier.shapes.contains(members)) tier.shapes[members] = compose::trees(shape, members);
+    }
+  return result;
+}
+
+compose::Composite CompositePlanner::base(Collective collective, Rank root, std::size_t level) const {
+  compose::Composite composite;
+  composite.collective = collective;
+  composite.root = info(collective).rooted ? root : 0;
+  composite.topology = topology_;
+  composite.hosts = hosts_;
+  for (const auto& choices : levels_) composite.kinds.push_back(choices[std::min(level, choices.size() - 1)].kind);
+  return composite;
+}
+
+// Of the kinds of hosts, the one whose levels are told in names.
+const HostLevel& CompositePlanner::naming(std::size_t level) const {
+  const auto of = [&](std::size_t kind) -> const HostLevel& {
+    return levels_[kind][std::min(level, levels_[kind].size() - 1)];
+  };
+  for (std::size_t kind = 0; kind < levels_.size(); ++kind)
+    if (of(kind).kind->has_entries()) return of(kind);
+  return of(naming_kind_);
+}
+
+void CompositePlanner::plan_racks() {
+  std::map<topology::Node, std::size_t> rack_of_leaf;
+  std::set<std::pair<topology::Node, topology::Node>> to_hosts;
+  for (std::size_t rack = 0; rack < cluster_->racks.size(); ++rack)
+    for (const int host : cluster_->racks[rack])
+      for (const Rank rank : hosts_[at(host)].ranks) {
+        const topology::Attachment& way = cluster_->attachments[at(rank)];
+        if (way.attached()) rack_of_leaf.emplace(way.leaf, rack);
+        to_hosts.insert(way.down.begin(), way.down.end());
+      }
+  rack_gbytes_per_s_.assign(cluster_->racks.size(), 0);
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
+    const auto [src, dst] = edges[edge].ends;
+    const auto from = rack_of_leaf.find(src);
+    if (from == rack_of_leaf.end() || to_hosts.contains({src, dst})) continue;
+    const auto to = rack_of_leaf.find(dst);
+    if (to == rack_of_leaf.end() || to->second != from->second)
+      rack_gbytes_per_s_[from->second] += edges[edge].gbytes_per_s;
+  }
+}
+
+// Of racks with different links the hosts of the better joined ones are roots, which pass more; of hosts with different
+// NICs likewise.
+std::vector<int> CompositePlanner::root_hosts(Shape shape, bool racks) const {
+  std::vector<int> all(hosts_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<double>& rates = racks ? rack_gbytes_per_s_ : host_gbytes_per_s_;
+  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+  if (shape != Shape::direct || rates.size() < 3 || *least <= 0 || *most < 1.01 * *least) return all;
+  const std::vector<double> shares = root_shares(rates);
+  if (!racks) return in_proportion(shares);
+  std::vector<double> of_hosts(hosts_.size());
+  for (std::size_t rack = 0; rack < shares.size(); ++rack)
+    for (const int host : cluster_->racks[rack])
+      of_hosts[at(host)] = shares[rack] / static_cast<double>(cluster_->racks[rack].size());
+  return in_proportion(of_hosts);
+}
+
+namespace {
+
+constexpr Shape kShapes[] = {Shape::ring,      Shape::doubling,   Shape::quadrupling, Shape::direct,
+                             Shape::two_trees, Shape::four_trees, Shape::eight_trees};
+
+// With these no member sends more than it receives, whichever rank is the root of all data.
+bool several_trees(Shape shape) {
+  return shape == Shape::two_trees || shape == Shape::four_trees || shape == Shape::eight_trees;
+}
+
+// Nothing returns to the root's host.
+compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
+  return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
+}
+
+}  // namespace
+
+// A chunk for each of the many ways over the root's host, whose shares differ.
+void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees,
+                                       int frames) const {
+  constexpr int kLeastChunks = 128;
+  const int chunks = composite.chunks_per_rank;
+  composite.chunks_per_rank = chunks * std::max(1, std::min(kLeastChunks / chunks, kMostStrands));
+  const auto root_host = at(cluster_->host_of[at(composite.root)]);
+  const compose::Host& next = composite.hosts[root_host == 0 ? 1 : 0];
+  const compose::HostKind& kind = *composite.kinds[at(next.kind)];
+  const bool sums = composite.collective == Collective::reduce;
+  const int ports = most_ports(composite);
+  std::vector<int> entries;
+  for (int i = 0; i < frames * composite.chunks_per_rank; ++i) {
+    const int chunk = i % composite.chunks_per_rank;
+    const int port = next.ports[at(chunk) % next.ports.size()];
+    const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
+    const auto& more = sums ? kind.in_entries : kind.out_entries;
+    entries.push_back(more.empty() ? 1
+                                   : 1 + static_cast<int>(more[at(turns[at(chunk / ports) % turns.size()])].size()));
+  }
+  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
+  composite.at_root = root_forest(links, trees, nic_rates(root_host), composite.collective,
+                                  cluster_->local_of[at(composite.root)], entries);
+  composite.root_turns.resize(entries.size());
+  std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
+}
+
+void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
+  compose::Composite composite = base(variant.collective, variant.root, variant.level);
+  composite.meeting = variant.meeting;
+  composite.tiers = tiers(variant.shape, variant.racks);
+  if (variant.outer != nullptr) composite.tiers.front().of_roots = variant.outer->of_roots;
+  composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
+  // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.
+  const bool near = !variant.leaders && !variant.by_turns && !variant.by_rails && !info(variant.collective).rooted;
+  for (compose::Host& host : composite.hosts) {
+    if (variant.leaders) host.ports = {host.ports.front()};
+    if (!near && !host.all_own()) host.near.assign(host.ranks.size(), {});
+  }
+  if (variant.at_root != nullptr) {
+    composite.at_root = whole_at_root(*variant.at_root);
+    const int host = cluster_->host_of[at(composite.root)];
+    composite.root_turns = turns_near_ports(*variant.at_root, composite.hosts[at(host)].ports);
+  }
+  const int ranks = topology_->ranks;
+  const bool by_blocks = variant.collective == Collective::allgather || variant.collective == Collective::reducescatter;
+  std::string shape(name(variant.shape));
+  switch (variant.collective) {
+    case Collective::allgather:
+      composite.chunks_per_rank = pieces_of_block(composite);
+      break;
+    case Collective::reducescatter:
+      composite.chunks_per_rank = ranks * pieces_of_block(composite);
+      break;
+    case Collective::alltoall:
+      composite.chunks_per_rank = ranks;
+      composite.source_is_near = !variant.by_rails;
+      break;
+    case Collective::gather:
+      composite.source_is_near = true;
+      composite.chunks_per_rank =
+          variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1;
+      break;
+    case Collective::scatter:
+      composite.sink_is_near = true;
+      composite.chunks_per_rank =
+          ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
+      break;
+    default:
+      composite.root_hosts =
+          variant.outer != nullptr ? variant.outer->root_hosts : root_hosts(variant.shape, variant.racks);
+      composite.chunks_per_rank = chunks_of_buffer(composite);
+      if (variant.forest != nullptr) {
+        add_root_forest(composite, variant.forest->trees, variant.frames.frames);
+      }
+      break;
+  }
+  if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
+    // Without rails the root is its own port.
+    if (!variant.by_rails) composite.source_is_near = composite.sink_is_near = true;
+    shape = variant.by_rails ? "rails" : "direct";
+  }
+  if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
+  if (variant.meeting == Meeting::butterfly) shape = "butterfly";
+  if (variant.outer != nullptr) shape = "packed";
+  if (variant.leaders) {
+    shape = "leaders";
+    // A root is its host's leader; others hand over what is theirs.
+    const bool root_leads = info(variant.collective).rooted;
+    composite.source_is_near = root_leads && variant.collective != Collective::gather;
+    composite.sink_is_near = root_leads && variant.collective != Collective::scatter;
+  }
+  composite.frames = variant.frames.frames;
+  composite.frame_steps = variant.frames.steps;
+  composite.staggered = variant.frames.staggered;
+  if (by_blocks && variant.outer != nullptr)
+    composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite), composite.frames);
+  composite.chunks_per_rank *= variant.frames.frames;
+  const HostLevel* const level = &naming(variant.level);
+  const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
+  const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
+  const std::string_view way = variant.forest != nullptr ? variant.forest->name
+                               : by_devices              ? "scattered-"
+                               : by_ports                ? "ports-"
+                                                         : "";
+  composite.name =
+      fmt::format("levels/{}{}{}{}", variant.racks ? "racks-" : "", variant.by_turns ? "turns-" : "", way, shape);
+  if (level->steps > 0) composite.name += "+" + level->name;
+  if (variant.frames.staggered) {
+    composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
+  } else {
+    if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
+    if (variant.forest == nullptr && variant.frames.steps > 1)
+      composite.name += fmt::format("x{}", variant.frames.steps);
+  }
+  if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
+  compose::Cost cost = costs_->cost(composite);
+  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
+}
+
+std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collective, Rank root) {
+  if (root < 0 || root >= topology_->ranks)
+    fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
+         topology_->ranks - 1, topology_->name);
+  std::vector<CompositeCandidate> result;
+  if (!has_levels() || collective == Collective::sendrecv) return result;
+  const bool unicast =
+      collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
+  const bool one_root = passes_whole(collective);
+  const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
+  const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);
+  const auto hosts = static_cast<int>(hosts_.size());
+  const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
+  std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
+  std::shared_ptr<const schedule::Schedule> scattered_at_root;
+  if (one_root) {
+    const auto host = at(cluster_->host_of[at(root)]);
+    const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
+    if (links.ranks > 1) at_root = root_levels(links, collective, cluster_->local_of[at(root)]);
+    if (links.ranks > 1) scattered_at_root = scattered(links, collective, cluster_->local_of[at(root)]);
+  }
+  const std::vector<Forest> forests =
+      one_root && may_return(root) ? forests_at(root, collective) : std::vector<Forest>{};
+  for (std::size_t level = 0; level < level_choices_; ++level) {
+    if (!serves(level, collective)) continue;
+    if (unicast) {
+      for (const bool by_rails : {false, true})
+        add(result, {.collective = collective, .root = root, .level = level, .by_rails = by_rails});
+      add(result, {.collective = collective, .root = root, .level = level, .leaders = true});
+      continue;
+    }
+    for (const bool racks : {false, true}) {
+      if (racks && !has_racks) continue;
+      for (const Shape shape : kShapes) {
+        if (shape == Shape::direct && hosts > kDirectHosts) continue;
+        if (several_trees(shape) && !one_root) continue;
+        if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
+        if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
+        const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};
+        for (const Framing& frames : frames_for(of_shape)) {
+          Variant variant = of_shape;
+          variant.frames = frames;
+          // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
+          if (frames.frames == 1 || !one_root) add(result, variant);
+          if (of_blocks && some_nics) {
+            variant.by_turns = true;
+            add(result, variant);
+          }
+          if (at_root.empty()) continue;
+          const bool with_entries = level == level_without_;
+          variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
+          if (frames.frames == 1 || simulated()) add(result, variant);
+          variant.at_root = scattered_at_root;
+          if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
+        }
+        // Of few hosts no other shape is much shorter than a ring. In other shapes than these the root's host sends all
+        // data more than once.
+        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
+        if (!racks && once) add_forests(result, of_shape, forests);
+      }
+    }
+    if (collective != Collective::allreduce) {
+      add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
+      continue;
+    }
+    if (is_for_both_ways(level)) continue;  // a butterfly knows no entries
+    for (const bool leaders : {false, true})
+      add(result,
+          {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
+  }
+  if (!unicast) add_packed(result, collective, root, at_root, forests);
+  if (collective == Collective::allreduce) add_even_trees(result, topology_, *cluster_, *verifier_);
+  return result;
+}
+
+// Trees of roots, where they leave the links between hosts less busy than every shape. A butterfly has no frames.
+void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
+                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                                  const std::vector<Forest>& forests) {
+  constexpr double kLessBusy = 0.98;
+  const OuterTrees* outer = outer_->find(collective, cluster_->host_of[at(root)]);
+  if (outer == nullptr) return;
+  for (const CompositeCandidate& one : result)
+    if (one.composite->meeting == Meeting::trees && outer->us_per_byte > kLessBusy * one.cost.network_us_per_byte)
+      return;
+  const bool one_root = passes_whole(collective);
+  for (std::size_t level = 0; level < level_choices_; ++level) {
+    if (!serves(level, collective)) continue;
+    const Variant packed{.collective = collective, .root = root, .level = level, .outer = outer};
+    for (const Framing& frames : frames_for(packed)) {
+      Variant variant = packed;
+      variant.frames = frames;
+      if (frames.frames == 1 || !one_root) add(result, variant);
+      if (at_root.empty()) continue;
+      variant.at_root = at_root[std::min(level, at_root.size() - 1)];
+      if (frames.frames == 1 || simulated()) add(result, variant);
+    }
+    add_forests(result, packed, forests);
+  }
+}
+
+// What the root's host does goes by trees over its devices, of which some get data back.
+void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
+                                   const std::vector<Forest>& forests) const {
+  if (of_hosts.level != 0 && of_hosts.level != level_without_) return;
+  for (const Forest& forest : forests) {
+    if (forest.level != kNoLevel && forest.level != of_hosts.level) continue;
+    for (const Framing& frames : forest.frames) {
+      Variant variant = of_hosts;
+      variant.frames = frames;
+      variant.forest = &forest;
+      add(result, variant);
+    }
+  }
+}
+
+std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes) {
+  std::vector<std::size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<double> time_us;
+  for (const CompositeCandidate& one : candidates)
+    time_us.push_back(one.cost.time_us(bytes, one.cost.good_slice(bytes, slice_bytes)));
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time_us[a] < time_us[b]; });
+  return order;
+}
+
+}  // namespace sccl::portfolio

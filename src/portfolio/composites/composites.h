@@ -1,0 +1,106 @@
+// The composites that could serve a collective on a cluster, each with its cost in closed form.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compose/cost/cost.h"
+#include "compose/form/composite.h"
+#include "compose/proof/verify.h"
+#include "portfolio/composites/outer_trees.h"
+#include "portfolio/flat/flat_form.h"
+#include "portfolio/host/host_level.h"
+#include "portfolio/host/root_forest.h"
+
+namespace sccl::portfolio {
+
+struct CompositeCandidate {
+  // named "levels/SHAPE+HOST": the shape of the tiers and the hosts' planner; or "even-trees/TREESxFRAMES"
+  compose::Verified composite;
+  compose::Cost cost;
+  Steps steps = Steps::of_frames;  // of a flat form
+
+  std::string name() const;
+};
+
+// Composite::frames, frame_steps and staggered, and what becomes of the steps where flat forms are made.
+struct Framing {
+  int frames = 1;
+  int steps = 1;
+  bool staggered = false;
+  Steps order = Steps::of_frames;
+};
+
+// Plans for one cluster. Work that does not depend on the collective is done once.
+class CompositePlanner {
+ public:
+  // Throws invalid_argument that names the host when a host has no NIC or the network does not connect the hosts.
+  explicit CompositePlanner(const topology::Topology& topology);
+
+  // Whether there are several hosts, so that composites exist.
+  bool has_levels() const { return cluster_->hosts.size() > 1; }
+
+  // Verified; a pure function of the arguments. Empty if there is one host. Linear in ranks for each of about a dozen
+  // candidates.
+  std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
+
+  compose::CostModel& costs() { return *costs_; }
+
+ private:
+  struct Forest;
+  struct Variant;
+  static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
+  void plan_hosts();
+  void add_levels_with_entries();
+  bool has_own_data(std::size_t level) const { return std::ranges::count(levels_with_own_data_, level) > 0; }
+  bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }
+  bool serves(std::size_t level, Collective collective) const;
+  bool may_return(Rank root) const;
+  std::vector<double> nic_rates(std::size_t host) const;
+  std::vector<Forest> forests_at(Rank root, Collective collective) const;
+  std::span<const Framing> frames_for(const Variant& variant) const;
+  bool simulated() const;
+  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
+  void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
+  void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
+                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                  const std::vector<Forest>& forests);
+  void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
+                   const std::vector<Forest>& forests) const;
+  std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
+  const HostLevel& naming(std::size_t level) const;
+  compose::Composite base(Collective collective, Rank root, std::size_t level) const;
+  int kind_of(int links, std::vector<double> parts);
+  std::vector<std::vector<int>> ports_near(const compose::Host& host, int links, const std::vector<double>& nics);
+  void plan_racks();
+  std::vector<int> root_hosts(compose::Shape shape, bool racks) const;
+
+  std::shared_ptr<const topology::Topology> topology_;
+  std::shared_ptr<const topology::Cluster> cluster_;
+  std::unique_ptr<compose::CostModel> costs_;
+  std::unique_ptr<compose::Verifier> verifier_;
+  std::unique_ptr<OuterPlanner> outer_;
+  std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()
+  using NearPorts = std::pair<std::pair<int, std::vector<double>>, std::vector<std::vector<int>>>;
+  std::vector<NearPorts> near_;                 // by links and NICs: compose::Host::near
+  std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
+  std::size_t level_choices_ = 1;
+  std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
+  // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both
+  // (AllReduce), and where none is (Broadcast). The second ones are made for what a slow network brings.
+  std::array<std::size_t, 2> levels_with_own_data_{kNoLevel, kNoLevel};
+  std::array<std::size_t, 2> levels_for_both_ways_{kNoLevel, kNoLevel};
+  std::size_t level_without_ = kNoLevel;
+  std::vector<compose::Host> hosts_;
+  std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
+  std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others
+};
+
+// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h), by the closed form.
+std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
+
+}  // namespace sccl::portfolio

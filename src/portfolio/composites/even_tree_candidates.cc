@@ -1,0 +1,248 @@
+#include "portfolio/composites/even_tree_candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "compose/lowering/by_time.h"
+#include "planners/planners.h"
+#include "portfolio/flat/candidate.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
+#include "treegen/clusters/even_trees.h"
+#include "treegen/schedules/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+// More trees leave links more evenly busy, fewer trees wait for one another less.
+constexpr int kTrees[] = {32, 64, 16};
+constexpr int kMostRoots = 32;
+constexpr int kChunks = 512;
+constexpr double kClearlyLess = 0.95;
+constexpr double kFarMore = 1.2;  // another number of trees does not help
+constexpr int kSlots = 4;
+constexpr double kShortChunk = 4096;
+constexpr double kLongChunk = 128 * 1024;
+
+using schedule::ChunkId;
+using treegen::Tree;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Trees that chunks take in turn: root by root, then each root's next tree.
+struct Turns {
+  std::vector<Rank> roots;  // of equally many trees each
+  std::vector<Tree> trees;
+};
+
+// Few ranks are roots, each of equally many trees, as composites want it.
+class SharedRoots {
+ public:
+  SharedRoots(const std::vector<Tree>& trees, int ranks) : trees_(trees), ranks_(ranks) {
+    for (const Tree& tree : trees) {
+      depths_.emplace_back();
+      for (Rank rank = 0; rank < ranks; ++rank) depths_.back().push_back(treegen::depth(treegen::rerooted(tree, rank)));
+    }
+  }
+
+  // The number of roots, a divisor of the number of trees, whose trees are shallowest.
+  Turns best() const {
+    std::vector<std::size_t> least;
+    std::vector<Rank> roots;
+    int least_sum = std::numeric_limits<int>::max();
+    for (int count = 1; count <= std::min(kMostRoots, ranks_); count *= 2) {
+      const std::vector<Rank> chosen = choose(count);
+      std::vector<std::size_t> root_of = assign(chosen);
+      int sum = 0;
+      for (std::size_t tree = 0; tree < trees_.size(); ++tree) sum += depth(tree, chosen[root_of[tree]]);
+      if (sum >= least_sum) continue;
+      least_sum = sum;
+      least = std::move(root_of);
+      roots = chosen;
+    }
+    Turns result{roots, std::vector<Tree>(trees_.size())};
+    std::vector<std::size_t> taken(roots.size(), 0);
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
+      const std::size_t root = least[tree];
+      result.trees[roots.size() * taken[root]++ + root] = treegen::rerooted(trees_[tree], roots[root]);
+    }
+    return result;
+  }
+
+ private:
+  int depth(std::size_t tree, Rank root) const { return depths_[tree][at(root)]; }
+
+  // One after the other, each the one that helps most.
+  std::vector<Rank> choose(int count) const {
+    std::vector<Rank> roots;
+    std::vector<int> known(trees_.size(), ranks_);
+    while (static_cast<int>(roots.size()) < count) {
+      Rank best = -1;
+      int least = std::numeric_limits<int>::max();
+      for (Rank rank = 0; rank < ranks_; ++rank) {
+        if (std::find(roots.begin(), roots.end(), rank) != roots.end()) continue;
+        int sum = 0;
+        for (std::size_t tree = 0; tree < trees_.size(); ++tree) sum += std::min(known[tree], depth(tree, rank));
+        if (sum < least) {
+          least = sum;
+          best = rank;
+        }
+      }
+      roots.push_back(best);
+      for (std::size_t tree = 0; tree < trees_.size(); ++tree) known[tree] = std::min(known[tree], depth(tree, best));
+    }
+    return roots;
+  }
+
+  // Round the roots at first; trees change roots as long as that makes them shallower.
+  std::vector<std::size_t> assign(const std::vector<Rank>& roots) const {
+    std::vector<std::size_t> root_of(trees_.size());
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) root_of[tree] = tree % roots.size();
+    for (bool better = true; better;) {
+      better = false;
+      for (std::size_t a = 0; a < trees_.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b) {
+          const Rank of_a = roots[root_of[a]];
+          const Rank of_b = roots[root_of[b]];
+          if (depth(a, of_b) + depth(b, of_a) >= depth(a, of_a) + depth(b, of_b)) continue;
+          std::swap(root_of[a], root_of[b]);
+          better = true;
+        }
+    }
+    return root_of;
+  }
+
+  const std::vector<Tree>& trees_;
+  int ranks_;
+  std::vector<std::vector<int>> depths_;  // by tree, then rank: of the tree with this root
+};
+
+// A host's schedule of one collective: a chunk is a tree, and its owner the root. Ranks that are no roots own trees
+// that no chunk of the cluster takes.
+schedule::Schedule host_schedule(const topology::Topology& topology, const std::vector<Tree>& by_owner,
+                                 Collective collective) {
+  const bool sums = collective == Collective::reducescatter;
+  const auto count = static_cast<int>(by_owner.size());
+  std::vector<schedule::Send> sends;
+  for (ChunkId chunk = 0; chunk < count; ++chunk) {
+    treegen::Route route;
+    (sums ? route.in : route.out) = by_owner[at(chunk)];
+    treegen::add_sends(route, chunk, 0, sends);
+  }
+  schedule::Schedule made = schedule::make_schedule(std::string(kEvenTrees), collective, 0, topology,
+                                                    sums ? count : count / topology.ranks, std::move(sends));
+  made.pipelined = true;
+  return made;
+}
+
+std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topology, const Turns& turns) {
+  auto between = planners::shortest(topology, Collective::alltoall, 0);
+  if (!between) return nullptr;
+  const std::size_t each = turns.trees.size() / turns.roots.size();
+  std::vector<Tree> by_owner;
+  for (std::size_t turn = 0; turn < each; ++turn)
+    for (Rank rank = 0; rank < topology.ranks; ++rank) by_owner.push_back(treegen::rerooted(turns.trees[0], rank));
+  for (std::size_t i = 0; i < turns.trees.size(); ++i)
+    by_owner[i / turns.roots.size() * at(topology.ranks) + at(turns.trees[i].root)] = turns.trees[i];
+  auto kind = std::make_shared<compose::HostKind>();
+  kind->in = host_schedule(topology, by_owner, Collective::reducescatter);
+  kind->out = host_schedule(topology, by_owner, Collective::allgather);
+  kind->between = *std::move(between);
+  kind->in_turns.resize(at(topology.ranks));
+  for (ChunkId chunk = 0; chunk < static_cast<int>(by_owner.size()); ++chunk)
+    kind->in_turns[at(chunk % topology.ranks)].push_back(chunk);
+  kind->out_turns = kind->in_turns;
+  return kind;
+}
+
+double simulated_us(const schedule::Schedule& schedule, double chunk_bytes) {
+  schedule::SimulationOptions options;
+  options.bytes = chunk_bytes * schedule.chunks;
+  options.slice_bytes = chunk_bytes;
+  options.slots = kSlots;
+  options.lane_bytes = schedule::kLaneBytes;
+  options.detail = schedule::Detail::totals;
+  return schedule::simulate(schedule, options).time_us;
+}
+
+// The closed form goes through the times of short and of long chunks.
+compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster& cluster, int frames) {
+  compose::Cost cost;
+  cost.frames = frames;
+  cost.chunk_per_byte = 1.0 / schedule.chunks;
+  const double short_us = simulated_us(schedule, kShortChunk);
+  const double long_us = simulated_us(schedule, kLongChunk);
+  cost.host_us_per_byte = std::max((long_us - short_us) / ((kLongChunk - kShortChunk) * schedule.chunks),
+                                   schedule::busiest_us_per_byte(schedule));
+  const double rest_us = short_us - cost.host_us_per_byte * kShortChunk * schedule.chunks;
+  cost.on_host.steps = 1;
+  cost.on_host.alpha_us = std::max(rest_us, 0.0);
+  cost.on_host.connections = std::max(1, schedule.ranks - 1);
+  std::vector<double> away(cluster.hosts.size(), 0);
+  std::vector<double> within(cluster.hosts.size(), 0);
+  for (const schedule::Send& send : schedule.sends) {
+    const int host = cluster.host_of[at(send.src)];
+    ++(host == cluster.host_of[at(send.dst)] ? within : away)[at(host)];
+  }
+  cost.messages_between_hosts = *std::max_element(away.begin(), away.end());
+  cost.messages_on_host = *std::max_element(within.begin(), within.end());
+  return cost;
+}
+
+compose::Composite one_host(const std::shared_ptr<const topology::Topology>& topology,
+                            std::shared_ptr<const compose::HostKind> kind, const Turns& turns, int frames) {
+  const auto trees = static_cast<int>(turns.trees.size());
+  compose::Composite composite;
+  composite.name = fmt::format("{}/{}x{}", kEvenTrees, trees, frames);
+  composite.collective = Collective::allreduce;
+  composite.topology = topology;
+  composite.kinds = {std::move(kind)};
+  compose::Host host;
+  for (Rank rank = 0; rank < topology->ranks; ++rank) host.ranks.push_back(rank);
+  host.ports = turns.roots;
+  host.near.assign(host.ranks.size(), {});
+  composite.hosts = {std::move(host)};
+  composite.chunks_per_rank = trees * frames;
+  composite.frames = frames;
+  return composite;
+}
+
+double busiest_us_per_byte(const topology::Topology& topology, const std::vector<Tree>& trees) {
+  std::vector<schedule::Send> sends;
+  for (std::size_t tree = 0; tree < trees.size(); ++tree)
+    treegen::add_sends({trees[tree], trees[tree]}, static_cast<int>(tree), 0, sends);
+  return schedule::busiest_us_per_byte(schedule::make_schedule(
+      std::string(kEvenTrees), Collective::allreduce, 0, topology, static_cast<int>(trees.size()), std::move(sends)));
+}
+
+}  // namespace
+
+void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
+                    const topology::Cluster& cluster, compose::Verifier& verifier) {
+  const int ranks = topology->ranks;
+  if (ranks > kMostEvenTreeRanks || result.empty()) return;
+  double least_us = std::numeric_limits<double>::infinity();
+  for (const CompositeCandidate& one : result) least_us = std::min(least_us, kClearlyLess * one.cost.busy_us(1));
+  for (const int count : kTrees) {
+    const std::vector<Tree> trees = treegen::even_trees(*topology, count);
+    if (trees.empty()) return;
+    const double busiest_us = busiest_us_per_byte(*topology, trees);
+    if (busiest_us > kFarMore * least_us) return;
+    if (busiest_us >= least_us) continue;
+    const Turns turns = SharedRoots(trees, ranks).best();
+    auto kind = kind_of(*topology, turns);
+    if (kind == nullptr) return;
+    const int frames = std::max(1, kChunks / count);
+    const compose::Verified known(one_host(topology, std::move(kind), turns, frames), verifier);
+    compose::Ordered ordered = compose::order_by_time(*known);
+    if (ordered.order == nullptr) continue;
+    result.push_back({compose::Verified(known, std::move(ordered.order)), fitted(ordered.flat, cluster, frames)});
+    least_us = std::min(least_us, result.back().cost.host_us_per_byte);
+  }
+}
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,30 @@
+// One schedule that could serve a collective.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compose/cost/cost.h"
+#include "compose/proof/verify.h"
+#include "portfolio/flat/flat_form.h"
+
+namespace sccl::portfolio {
+
+enum class Origin : std::uint8_t { planner, trees, synthesis, levels };
+
+struct Candidate {
+  std::string name;  // "ring", "trees", "trees/32" (frames), "synth 6/3/7" (chunks per rank, steps, rounds)
+  Origin origin = Origin::planner;
+  FlatForm schedule;  // verified, or the flat form of a verified composite
+  int frames = 1;     // the number of frames into which the schedule cuts a transfer
+
+  // Only for flat forms of composites: programs are made of the composite, the flat form is for predictions.
+  std::shared_ptr<const compose::Cost> cost = nullptr;
+  std::optional<compose::Verified> composite = std::nullopt;
+};
+
+// Clusters of more ranks use only composites, which are chosen by their closed form (composites/composites.h).
+inline constexpr int kMostFlatRanks = 32;
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,86 @@
+#include "portfolio/flat/flat_form.h"
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "compose/lowering/by_time.h"
+#include "compose/lowering/expand.h"
+
+namespace sccl::portfolio {
+
+std::size_t memory_bytes(const schedule::Schedule& schedule) {
+  return sizeof schedule + schedule.sends.size() * sizeof(schedule::Send) +
+         schedule.topology.links.size() * sizeof(topology::Link);
+}
+
+struct FlatForm::State {
+  std::once_flag once;
+  std::atomic<bool> made{false};
+  Steps steps = Steps::of_frames;
+  std::optional<compose::Verified> composite;
+  std::optional<compose::Verified> ordered;
+  schedule::Schedule schedule;
+};
+
+FlatForm::FlatForm(schedule::Schedule schedule) : state_(std::make_shared<State>()) {
+  state_->schedule = std::move(schedule);
+  state_->made.store(true, std::memory_order_relaxed);  // no other thread knows the state yet
+}
+
+FlatForm::FlatForm(compose::Verified composite, Steps steps) : state_(std::make_shared<State>()) {
+  state_->steps = steps;
+  state_->composite = std::move(composite);
+}
+
+void FlatForm::make() const {
+  if (!state_->composite) return;
+  std::call_once(state_->once, [&] {
+    if (state_->steps == Steps::by_time) {
+      compose::Ordered made = compose::order_by_time(**state_->composite);
+      if (made.order) state_->ordered.emplace(*state_->composite, std::move(made.order));
+      state_->schedule = std::move(made.flat);
+    } else {
+      state_->schedule = compose::expand(**state_->composite);
+    }
+    state_->made.store(true, std::memory_order_release);  // pairs with bytes()
+  });
+}
+
+const schedule::Schedule& FlatForm::operator*() const {
+  make();
+  return state_->schedule;
+}
+
+std::optional<compose::Verified> FlatForm::composite() const {
+  if (state_->steps == Steps::by_time) make();
+  return state_->ordered ? state_->ordered : state_->composite;
+}
+
+Steps FlatForm::steps() const { return state_->steps; }
+
+int FlatForm::chunks() const {
+  if (!state_->composite) return state_->schedule.chunks;
+  const compose::Composite& composite = **state_->composite;
+  return schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
+}
+
+int FlatForm::chunks_per_rank() const {
+  return state_->composite ? (*state_->composite)->chunks_per_rank : state_->schedule.chunks_per_rank;
+}
+
+std::size_t FlatForm::sends() const {
+  return state_->composite ? compose::about_sends(**state_->composite) : state_->schedule.sends.size();
+}
+
+std::size_t FlatForm::bytes() const {
+  const bool made = state_->made.load(std::memory_order_acquire);  // pairs with operator*
+  if (!made) return sizeof(State);
+  std::size_t order = 0;
+  if (state_->ordered)
+    for (const auto* steps : {&(*state_->ordered)->order->copies, &(*state_->ordered)->order->sums})
+      order += steps->size() * sizeof(compose::Step);
+  return sizeof(State) + memory_bytes(state_->schedule) + order;
+}
+
+}  // namespace sccl::portfolio

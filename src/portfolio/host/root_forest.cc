@@ -1,0 +1,265 @@
+#include "portfolio/host/root_forest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "portfolio/links/outside.h"
+#include "topology/graph/routes.h"
+#include "treegen/graph/bounds.h"
+#include "treegen/packing/integral.h"
+#include "treegen/packing/pack.h"
+#include "treegen/schedules/to_schedule.h"
+
+namespace sccl::portfolio {
+namespace {
+
+using schedule::ChunkId;
+using schedule::Step;
+using treegen::Amount;
+using treegen::Tree;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// A tree takes `weight` lanes of each link on its paths.
+std::optional<topology::Topology> without(const topology::Topology& one, const Tree& tree, Amount weight) {
+  const Rank outside = one.ranks - 1;
+  topology::Topology rest = one;
+  topology::Routes routes(one);
+  for (Rank rank = 0; rank < one.ranks; ++rank) {
+    if (rank == tree.root) continue;
+    const auto path = routes.path(tree.parent[at(rank)], rank);
+    // A tree may leave the host by any of its exits.
+    if (path.empty() && rank != outside) return std::nullopt;
+    for (const topology::Edge& edge : path) {
+      const auto link = std::find_if(rest.links.begin(), rest.links.end(),
+                                     [&](const auto& one) { return topology::Edge(one.src, one.dst) == edge; });
+      if (link == rest.links.end() || link->lanes < weight) return std::nullopt;
+      link->lanes -= static_cast<int>(weight);
+    }
+  }
+  std::erase_if(rest.links, [](const topology::Link& link) { return link.lanes == 0; });
+  return rest;
+}
+
+bool reaches_all(const topology::Topology& one, Rank root) {
+  topology::Routes routes(one);
+  std::vector<bool> known(at(one.ranks), false);
+  known[at(root)] = true;
+  std::vector<Rank> open{root};
+  while (!open.empty()) {
+    const Rank from = open.back();
+    open.pop_back();
+    for (Rank to = 0; to < one.ranks; ++to) {
+      if (known[at(to)] || !routes.connected(from, to)) continue;
+      known[at(to)] = true;
+      open.push_back(to);
+    }
+  }
+  return std::find(known.begin(), known.end(), false) == known.end();
+}
+
+// What the root can send to all others at once.
+Amount rate_from(const topology::Topology& one, Rank root) {
+  return reaches_all(one, root) ? treegen::broadcast_bound(treegen::Links(one), root).rate.numerator() : 0;
+}
+
+// The largest weight of the tree without which the other links still carry the rest of the rate (Edmonds).
+Amount most_weight(const topology::Topology& one, const Tree& tree, Amount rate) {
+  Amount least = 0;
+  Amount most = rate;
+  while (least < most) {
+    const Amount weight = (least + most + 1) / 2;
+    const auto rest = without(one, tree, weight);
+    const bool fits = rest && (weight == rate || rate_from(*rest, tree.root) >= rate - weight);
+    (fits ? least : most) = fits ? weight : weight - 1;
+  }
+  return least;
+}
+
+// Whether the root reaches `by`, and `by` all others, over the host's links.
+bool reaches_each(topology::Routes& routes, Rank root, Rank by, int devices) {
+  if (!routes.connected(root, by)) return false;
+  for (Rank other = 0; other < devices; ++other)
+    if (other != root && other != by && !routes.connected(by, other)) return false;
+  return true;
+}
+
+// Trees that are taken first. Through the root's NIC alone: all other devices get the chunk back, so their NICs are
+// used for what no other link brings. In two steps, from the root to one device and from there to all others: the
+// fewest steps of trees that divide what the root sends. On the host's links alone: then every device is an exit.
+std::vector<Tree> first_trees(const topology::Topology& links, std::span<const double> nics, Rank root) {
+  const Rank outside = links.ranks;
+  Tree alone{root, std::vector<Rank>(at(links.ranks) + 1, outside)};
+  alone.parent[at(root)] = -1;
+  alone.parent[at(outside)] = root;
+  const auto has_nic = [&](Rank device) { return nics[at(device)] > 0; };
+  std::vector<Tree> result;
+  if (std::ranges::all_of(nics, [](double rate) { return rate > 0; })) result.push_back(std::move(alone));
+  const auto first = std::find_if(nics.begin(), nics.end(), [](double rate) { return rate > 0; });
+  topology::Routes routes(links);
+  for (Rank by = 0; by < links.ranks; ++by) {
+    if (by == root || !reaches_each(routes, root, by, links.ranks)) continue;
+    Tree tree{root, std::vector<Rank>(at(links.ranks) + 1, by)};
+    tree.parent[at(root)] = -1;
+    tree.parent[at(by)] = root;
+    tree.parent[at(outside)] = has_nic(root) ? root : has_nic(by) ? by : static_cast<Rank>(first - nics.begin());
+    result.push_back(std::move(tree));
+  }
+  const treegen::Links capacities(links);
+  const Amount rate = rate_from(links, root);
+  std::vector<Amount> demands(at(links.ranks), 0);
+  demands[at(root)] = rate;
+  if (const auto trees = treegen::pack_whole(capacities, demands, 1))
+    for (treegen::WholeTree tree : *trees) {
+      tree.tree.parent.push_back(has_nic(root) ? root : static_cast<Rank>(first - nics.begin()));
+      result.push_back(std::move(tree.tree));
+    }
+  return result;
+}
+
+// What a tree does on the root's host.
+struct Part {
+  Part(const Tree& tree, std::span<const double> nics) {
+    const auto outside = static_cast<Rank>(tree.parent.size()) - 1;
+    const std::vector<int> depth = treegen::depth_by_rank(tree);
+    for (Rank device = 0; device < outside; ++device) {
+      Rank up = device;
+      while (up != tree.root && tree.parent[at(up)] != outside) up = tree.parent[at(up)];
+      const bool returned = up != tree.root;
+      if (!returned && nics[at(device)] > 0) exits.push_back(device);
+      const Rank parent = tree.parent[at(device)];
+      if (parent == outside) returns.push_back(device);
+      if (device == tree.root || parent == outside) continue;
+      const int step = depth[at(device)] - (returned ? depth[at(outside)] + 2 : 1);
+      (returned ? late : early).push_back({0, parent, device, step, schedule::SendKind::copy});
+      (returned ? late_steps : early_steps) = std::max(returned ? late_steps : early_steps, step + 1);
+    }
+  }
+
+  std::vector<int> exits, returns;
+  std::vector<schedule::Send> early, late;
+  Step early_steps = 0;
+  Step late_steps = 0;
+};
+
+// Trees in turn, in proportion to their weights: `count` of them in all.
+std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
+  double all = 0;
+  for (const RootTree& one : trees) all += one.weight;
+  std::vector<Amount> shares;
+  std::vector<std::pair<double, std::size_t>> rest;
+  int left = count;
+  for (const RootTree& one : trees) {
+    const double share = one.weight / all * count;
+    shares.push_back(static_cast<Amount>(share));
+    rest.emplace_back(static_cast<double>(shares.back()) - share, rest.size());
+    left -= static_cast<int>(shares.back());
+  }
+  std::sort(rest.begin(), rest.end());
+  for (int i = 0; i < left; ++i) ++shares[rest[at(i) % rest.size()].second];
+  return treegen::take_turns(shares);
+}
+
+// Trees alternate in proportion to how often each is there.
+void mix(std::span<int> part_of, std::size_t parts) {
+  std::vector<Amount> counts(parts, 0);
+  for (const int part : part_of) ++counts[at(part)];
+  const std::vector<int> turns = treegen::take_turns(counts);
+  for (std::size_t i = 0; i < part_of.size(); ++i) part_of[i] = turns[i % turns.size()];
+}
+
+}  // namespace
+
+std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                 double entries, Collective collective, Rank root) {
+  topology::Topology one = with_outside(links, nic_gbytes_per_s);
+  const bool sums = collective == Collective::reduce;
+  if (sums)
+    for (topology::Link& link : one.links) std::swap(link.src, link.dst);
+  for (topology::Link& link : one.links)
+    if (link.dst == links.ranks) link.lanes = std::max(1, static_cast<int>(link.lanes / entries));
+  std::vector<RootTree> result;
+  if (!one.shared.empty()) {
+    const treegen::Packing packing = treegen::pack(one, Collective::broadcast, root);
+    for (const treegen::WeightedRoute& route : packing.routes)
+      result.push_back({route.route.out, treegen::to_double(route.weight)});
+    return result;
+  }
+  Amount rate = rate_from(one, root);
+  for (const Tree& tree : first_trees(links, nic_gbytes_per_s, root)) {
+    const Amount weight = most_weight(one, tree, rate);
+    if (weight == 0) continue;
+    result.push_back({tree, static_cast<double>(weight)});
+    one = *without(one, tree, weight);
+    rate -= weight;
+  }
+  std::vector<Amount> demands(at(one.ranks), 0);
+  demands[at(root)] = rate;
+  const auto trees =
+      rate > 0 ? treegen::pack_whole(treegen::Links(one), demands, 1) : std::vector<treegen::WholeTree>{};
+  if (!trees) return {};
+  for (const treegen::WholeTree& tree : *trees) result.push_back({tree.tree, static_cast<double>(tree.weight)});
+  return result;
+}
+
+compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
+                              std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
+                              const std::vector<int>& entries) {
+  std::vector<Part> parts;
+  Step early_steps = 0;
+  Step late_steps = 0;
+  for (const RootTree& one : trees) {
+    parts.emplace_back(one.tree, nic_gbytes_per_s);
+    early_steps = std::max(early_steps, parts.back().early_steps);
+    late_steps = std::max(late_steps, parts.back().late_steps);
+  }
+  const int chunks = static_cast<int>(entries.size());
+  std::vector<int> part_of = turns(trees, chunks);
+  std::stable_sort(part_of.begin(), part_of.end(),
+                   [&](int a, int b) { return parts[at(a)].exits.size() < parts[at(b)].exits.size(); });
+  std::vector<ChunkId> order(entries.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return entries[at(a)] < entries[at(b)]; });
+  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && entries[at(order[end])] == entries[at(order[first])]) ++end;
+    mix(std::span(part_of).subspan(first, end - first), parts.size());
+  }
+  const bool sums = collective == Collective::reduce;
+  compose::RootHost result;
+  result.exits.resize(entries.size());
+  result.returns.resize(entries.size());
+  result.split = sums ? late_steps : early_steps;
+  std::vector<int> used(at(links.ranks), 0);  // by device: chunks that leave by its NIC
+  const auto busy = [&](int device) { return used[at(device)] / nic_gbytes_per_s[at(device)]; };
+  std::vector<schedule::Send> sends;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const ChunkId chunk = order[i];
+    const Part& part = parts[at(part_of[i])];
+    for (int entry = 0; entry < entries[at(chunk)]; ++entry) {
+      const auto exit =
+          *std::min_element(part.exits.begin(), part.exits.end(), [&](int a, int b) { return busy(a) < busy(b); });
+      ++used[at(exit)];
+      result.exits[at(chunk)].push_back(exit);
+    }
+    result.returns[at(chunk)] = part.returns;
+    const auto add = [&](schedule::Send send, Step first) {
+      send.chunk = chunk;
+      send.step += first;
+      if (sums) {
+        std::swap(send.src, send.dst);
+        send.step = early_steps + late_steps - 1 - send.step;
+        send.kind = schedule::SendKind::reduce;
+      }
+      sends.push_back(send);
+    };
+    for (const schedule::Send& send : part.early) add(send, 0);
+    for (const schedule::Send& send : part.late) add(send, early_steps);
+  }
+  result.schedule = schedule::make_schedule("forest", collective, root, links, chunks, std::move(sends));
+  result.schedule.pipelined = true;
+  return result;
+}
+
+}  // namespace sccl::portfolio

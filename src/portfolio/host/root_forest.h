@@ -1,0 +1,36 @@
+// What the root's host does in a Broadcast or Reduce, made of packed trees over the host's links and NICs. Data that
+// the links cannot bring from the root to a device in time comes back to the device over the network
+// (compose::RootHost).
+//
+// The packing sees one host and a rank `outside` that stands for all others (treegen/clusters/cluster_packing.h): a
+// tree that passes through `outside` leaves the root's host and returns at the children of `outside`. By Edmonds'
+// theorem such trees reach the least cut around any device, where no links share their bandwidth.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "compose/form/composite.h"
+#include "treegen/graph/links.h"
+
+namespace sccl::portfolio {
+
+// Over a host's devices and `outside`, which has the next number. For Reduce read backwards.
+struct RootTree {
+  treegen::Tree tree;
+  double weight = 0;
+};
+
+// Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0. A chunk enters the next host at so many
+// `entries` on average, and leaves by the root's host's NICs as often. Empty if links are too unequal for whole
+// numbers.
+std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                 double entries, Collective collective, Rank root);
+
+// One chunk for each of the Broadcast's or Reduce's: `entries` says at how many devices the chunk enters the next host,
+// each of which gets it from an exit of its own. Chunks of many entries take trees that have many exits.
+compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
+                              std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
+                              const std::vector<int>& entries);
+
+}  // namespace sccl::portfolio
