@@ -74,6 +74,29 @@ inline topology::Topology in_a_row(int hosts, int devices, const std::vector<dou
   return machine;
 }
 
+// Two hosts of four devices behind PCIe and one of two behind a fast switch: every device has a NIC of 50 GB/s, which
+// brings the first ones more than their links pass on. All NICs end at one switch, or those of a host at one of its
+// own, with links of `row_gbytes_per_s` from each to the next.
+inline topology::Topology pcie_beside_switch(double row_gbytes_per_s = 0) {
+  topology::Topology machine;
+  machine.name = row_gbytes_per_s > 0 ? "pcie in a row with a switch" : "pcie beside a switch";
+  machine.ranks = 10;
+  machine.switches = 6;
+  const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  const bool row = row_gbytes_per_s > 0;
+  for (int rank = 0; rank < machine.ranks; ++rank) {
+    const int host = rank / 4;
+    join(rank, machine.ranks + host, host < 2 ? 12 : 200,
+         host < 2 ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
+    join(rank, machine.ranks + 3 + (row ? host : 0), 50, topology::LinkClass::net);
+  }
+  for (int leaf = 13; leaf < 15; ++leaf) join(leaf, leaf + 1, row ? row_gbytes_per_s : 1, topology::LinkClass::net);
+  return machine;
+}
+
 // A host of four devices of which only the first has a NIC, beside one of two.
 inline topology::Topology one_nic() {
   topology::Topology machine;

@@ -18,9 +18,11 @@ double Phase::slice_us(double slice) const {
   return std::max(std::min(slice, schedule::kLaneBytes) * us_per_byte, slice * link_us_per_byte);
 }
 
-double Phase::stretch(double slice) const {
+double Phase::stretch(double slice) const { return stretch(slice, connections); }
+
+double Phase::stretch(double slice, int sharing) const {
   const double lane_us = slice_us(slice);
-  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * connections * lane_us)) : 1.0;
+  return lane_us > 0 ? std::max(1.0, (alpha_us + lane_us) / (kSlots * sharing * lane_us)) : 1.0;
 }
 
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
@@ -33,8 +35,9 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
   // What a rank sends another one in a step is one message, however short its chunks are.
   const double message = slice_bytes > 0 ? slice_bytes : chunk;
-  const double busy = std::max(network_us_per_byte * bytes * between_hosts.stretch(message),
-                               host_us_per_byte * bytes * on_host.stretch(message));
+  const double busy = std::max({network_us_per_byte * bytes * between_hosts.stretch(message),
+                                one_connection_us_per_byte * bytes * between_hosts.stretch(message, 1),
+                                host_us_per_byte * bytes * on_host.stretch(message)});
   if (!chained) return std::max(busy, rounds * way) + way;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
   return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);

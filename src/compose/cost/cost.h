@@ -27,18 +27,20 @@ struct Phase {
   double alpha_us = 0;          // of a step
   double us_per_byte = 0;       // of a slice on one lane
   double link_us_per_byte = 0;  // on all lanes of a link together
-  int connections = 1;          // that share a link, each with slots of its own
+  int connections = 1;          // that share the busiest link, each with slots of its own
 
   double slice_us(double slice) const;
   double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
   // How much longer a link takes because its connection has no free slot until a slice has arrived.
   double stretch(double slice) const;
+  double stretch(double slice, int sharing) const;
 };
 
 struct Cost {
   double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/simulation/cost.h)
-  double host_us_per_byte = 0;     // of the busiest link within a host
-  Phase on_host;                   // steps of all phases on the hosts together
+  double one_connection_us_per_byte = 0;  // of the busiest link between hosts that a single connection uses
+  double host_us_per_byte = 0;            // of the busiest link within a host
+  Phase on_host;                          // steps of all phases on the hosts together
   Phase between_hosts;
   bool chained = false;    // steps between hosts overlap one another (rings)
   bool one_depth = false;  // all chunks pass a connection at the same depth of their path

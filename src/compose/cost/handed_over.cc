@@ -1,6 +1,7 @@
 #include "compose/cost/handed_over.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sccl::compose {
 namespace {
@@ -37,7 +38,8 @@ std::vector<double> shares_near(const Composite& composite, int host, Collective
   return result;
 }
 
-std::vector<double> shares_with_entries(const Composite& composite, int host) {
+// More than 1 in all with entries.
+std::vector<double> uses_with_entries(const Composite& composite, int host) {
   const Host& one = composite.hosts[at(host)];
   const HostKind& kind = *composite.kinds[at(one.kind)];
   const std::vector<double> share = shares(one);
@@ -52,7 +54,19 @@ std::vector<double> shares_with_entries(const Composite& composite, int host) {
   return result;
 }
 
+std::vector<double> shares_with_entries(const Composite& composite, int host) {
+  std::vector<double> result = uses_with_entries(composite, host);
+  const double all = std::accumulate(result.begin(), result.end(), 0.0);
+  for (double& one : result) one /= all;
+  return result;
+}
+
 }  // namespace
+
+double entries_of(const Composite& composite, int host) {
+  const std::vector<double> uses = uses_with_entries(composite, host);
+  return std::accumulate(uses.begin(), uses.end(), 0.0);
+}
 
 std::vector<double> shares(const Host& host) { return in_turn(host.ports, host.ranks.size()); }
 

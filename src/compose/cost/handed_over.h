@@ -14,8 +14,11 @@ std::vector<std::vector<double>> handed_over(const Composite& composite, int hos
 // By position: the part of the chunks that take the host's ports in turn for which it is the port; the sum is 1.
 std::vector<double> shares(const Host& host);
 
-// By position: what passes the position's NIC for a byte that leaves the host, or enters it: more than a byte in all
-// with entries. Those of `in` and `out` stand for each other.
+// How often a byte of sums and copies enters the host, or leaves it towards its parent, on average: 1 without entries.
+double entries_of(const Composite& composite, int host);
+
+// By position: the part of what leaves the host, or enters it, that passes the position's NIC; the sum is 1. Entries of
+// `in` and `out` stand for each other.
 std::vector<double> shares_of_leaving(const Composite& composite, int host);
 std::vector<double> shares_of_entering(const Composite& composite, int host);
 

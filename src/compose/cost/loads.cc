@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compose/cost/cost.h"
 #include "compose/cost/handed_over.h"
+#include "compose/cost/phases.h"
 #include "compose/cost/root_way.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
@@ -52,6 +53,12 @@ class Loads {
   }
 
  private:
+  using Leaves = std::pair<topology::Node, topology::Node>;
+  struct Use {
+    double bytes = 0;  // per byte of L
+    int connections = 0;
+  };
+
   bool everyone_contributes() const {
     return composite_.collective == Collective::allreduce || composite_.collective == Collective::reducescatter ||
            composite_.collective == Collective::reduce;
@@ -64,10 +71,11 @@ class Loads {
   double ranks() const { return composite_.ranks(); }
   double devices(int host) const { return static_cast<double>(composite_.hosts[at(host)].ranks.size()); }
 
-  void pass(int from, int to, double bytes, Step step = 0) {
-    out_[at(from)] += bytes;
-    in_[at(to)] += bytes;
-    if (several_leaves_) pairs_.emplace_back(std::pair(from, to), bytes);
+  // `copies`: how often each byte passes.
+  void pass(int from, int to, double bytes, Step step = 0, double copies = 1) {
+    out_[at(from)] += copies * bytes;
+    in_[at(to)] += copies * bytes;
+    if (several_leaves_) pairs_.emplace_back(std::pair(from, to), copies * bytes);
     if (counts_steps()) steps_[{from, to, step}] += bytes;
   }
 
@@ -165,12 +173,14 @@ class Loads {
 
   void pass_trees() {
     const auto chunks = representatives();
+    std::vector<double> entries(at(hosts_));
+    for (int host = 0; host < hosts_; ++host) entries[at(host)] = entries_of(composite_, host);
     for (const auto& [chunk, bytes] : chunks)
       for (int host = 0; host < hosts_; ++host) {
         const auto [above, step] = routes_.parent(chunk, host);
         if (above < 0) continue;
-        if (everyone_contributes()) pass(host, above, bytes, -step - 1);
-        if (everyone_receives()) pass(above, host, bytes, step);
+        if (everyone_contributes()) pass(host, above, bytes, -step - 1, entries[at(host)]);
+        if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
     // Only some of the equal hosts were examined: spread their loads over all.
     if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
@@ -210,10 +220,11 @@ class Loads {
       }
   }
 
-  // Of the data that a host receives (AllGather, AllReduce) or gathers: what is spread or summed as on the root host.
+  // Of the data that a host receives or gathers: what is spread or summed as on the root host.
   double at_home(int host) const {
     if (composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter)
       return devices(host) / ranks();
+    if (info(composite_.collective).rooted) return host == routes_.host_of(composite_.root) ? 1 : 0;
     if (composite_.collective != Collective::allreduce) return 0;
     const auto& roots = composite_.root_hosts;
     if (roots.empty()) return host == 0 ? 1 : 0;
@@ -243,13 +254,11 @@ class Loads {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
         const double out = leaves[local] * out_[at(host)];
         const double in = enters[local] * in_[at(host)];
-        if (out > 0)
-          for (const Edge& edge : way.up) add(edge, out);
-        if (in > 0)
-          for (const Edge& edge : way.down) add(edge, in);
+        if (out > 0) add(way.up, out, 1);
+        if (in > 0) add(way.down, in, 1);
       }
     }
-    std::map<std::pair<topology::Node, topology::Node>, double> by_leaves;
+    std::map<Leaves, Use> by_leaves;
     for (const auto& [hosts, bytes] : pairs_) {
       const Host& from = composite_.hosts[at(hosts.first)];
       const Host& to = composite_.hosts[at(hosts.second)];
@@ -258,24 +267,35 @@ class Loads {
         continue;
       }
       const std::size_t turns = std::max(from.ports.size(), to.ports.size());
-      for (std::size_t turn = 0; turn < turns; ++turn)
-        by_leaves[{leaf(from, turn), leaf(to, turn)}] += bytes / static_cast<double>(turns);
+      for (std::size_t turn = 0; turn < turns; ++turn) {
+        Use& use = by_leaves[{leaf(from, turn), leaf(to, turn)}];
+        use.bytes += bytes / static_cast<double>(turns);
+        ++use.connections;
+      }
     }
-    for (const auto& [leaves, bytes] : by_leaves)
-      for (const Edge& edge : model_.ways_.way(leaves.first, leaves.second)) add(edge, bytes);
-    for (const auto& [edge, bytes] : loads_)
-      cost_.network_us_per_byte = std::max(cost_.network_us_per_byte, bytes * bandwidth_us_per_byte(edge));
+    for (const auto& [leaves, use] : by_leaves)
+      add(model_.ways_.way(leaves.first, leaves.second), use.bytes, use.connections);
+    for (const auto& [edge, use] : loads_) {
+      const double us_per_byte = use.bytes * bandwidth_us_per_byte(edge);
+      if (use.connections == 1)
+        cost_.one_connection_us_per_byte = std::max(cost_.one_connection_us_per_byte, us_per_byte);
+      if (us_per_byte <= cost_.network_us_per_byte) continue;
+      cost_.network_us_per_byte = us_per_byte;
+      cost_.between_hosts.connections = use.connections;
+    }
   }
 
   // Ports near sources and ports near sinks meet in all pairs.
-  void pass_between_ports(int from, int to, double bytes,
-                          std::map<std::pair<topology::Node, topology::Node>, double>& by_leaves) const {
+  void pass_between_ports(int from, int to, double bytes, std::map<Leaves, Use>& by_leaves) const {
     const std::vector<double> leaves = shares_of_leaving(composite_, from);
     const std::vector<double> enters = shares_of_entering(composite_, to);
     for (std::size_t a = 0; a < leaves.size(); ++a)
       for (std::size_t b = 0; b < enters.size(); ++b)
-        if (leaves[a] > 0 && enters[b] > 0)
-          by_leaves[{leaf_of(from, a), leaf_of(to, b)}] += bytes * leaves[a] * enters[b];
+        if (leaves[a] > 0 && enters[b] > 0) {
+          Use& use = by_leaves[{leaf_of(from, a), leaf_of(to, b)}];
+          use.bytes += bytes * leaves[a] * enters[b];
+          ++use.connections;
+        }
   }
 
   // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
@@ -297,10 +317,8 @@ class Loads {
         }
       }
       const topology::Attachment& way = model_.cluster().attachments[at(rank)];
-      if (out > 0)
-        for (const Edge& edge : way.up) add(edge, out);
-      if (in > 0)
-        for (const Edge& edge : way.down) add(edge, in);
+      if (out > 0) add(way.up, out, 1);
+      if (in > 0) add(way.down, in, 1);
     }
   }
 
@@ -335,7 +353,13 @@ class Loads {
     return model_.cluster().attachments[at(host.ranks[at(host.ports[turn % host.ports.size()])])].leaf;
   }
 
-  void add(const Edge& edge, double bytes) { loads_[edge] += bytes; }
+  void add(const std::vector<Edge>& way, double bytes, int connections) {
+    for (const Edge& edge : way) {
+      Use& use = loads_[edge];
+      use.bytes += bytes;
+      use.connections += connections;
+    }
+  }
 
   // Loads of a kind's schedule, by edge of the kind's links, for one byte that is divided among the ports by `share`.
   std::map<Edge, double> kind_loads(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
@@ -376,12 +400,13 @@ class Loads {
 
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
   void on_hosts() {
-    std::set<std::tuple<int, std::vector<int>, bool>> seen;
+    std::set<std::tuple<int, std::vector<int>, bool, double>> seen;
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
-      const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
-      if (!seen.emplace(one.kind, one.ports, has_root).second) continue;
       const HostKind& kind = *composite_.kinds[at(one.kind)];
+      const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
+      const double home = kind.has_entries() ? at_home(host) : 0;
+      if (!seen.emplace(one.kind, one.ports, has_root, home).second) continue;
       const std::vector<double> share = shares(one);
       std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host));
       const auto join = [&](const std::map<Edge, double>& more, double bytes) {
@@ -392,7 +417,6 @@ class Loads {
         take_busiest(host, root_loads());
         continue;
       }
-      const double home = kind.has_entries() ? at_home(host) : 0;
       if (everyone_contributes()) join(kind_loads(kind.in, kind.in_turns, share), all * (1 - home));
       if (everyone_receives()) join(kind_loads(kind.out, kind.out_turns, share), all * (1 - home));
       if (everyone_contributes() && home > 0) join(kind_loads(kind.home->in, kind.home->in_turns, share), all * home);
@@ -410,7 +434,8 @@ class Loads {
     for (const auto& [edge, bytes] : sum) {
       const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
       double all = bytes;
-      if (const auto known = loads_.find(there); known != loads_.end()) all += known->second;  // the path to a NIC
+      if (const auto known = loads_.find(there); known != loads_.end())
+        all += known->second.bytes;  // the path to a NIC
       cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, all * bandwidth_us_per_byte(there));
       for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
     }
@@ -418,36 +443,6 @@ class Loads {
       cost_.host_us_per_byte =
           std::max(cost_.host_us_per_byte,
                    bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
-  }
-
-  static void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology) {
-    const double lane_us_per_byte = schedule::lane_us_per_byte(link, topology);
-    phase.us_per_byte = std::max(phase.us_per_byte, lane_us_per_byte);
-    phase.link_us_per_byte = std::max(phase.link_us_per_byte, lane_us_per_byte / link.lanes);
-  }
-
-  static Phase slower(const Phase& a, const Phase& b, int steps) {
-    return {steps, std::max(a.alpha_us, b.alpha_us), std::max(a.us_per_byte, b.us_per_byte),
-            std::max(a.link_us_per_byte, b.link_us_per_byte), std::max(a.connections, b.connections)};
-  }
-
-  // The longest latency, the slowest lane and the slowest link of a schedule's steps.
-  static Phase phase_of(const schedule::Schedule& schedule) {
-    Phase phase;
-    const schedule::EdgeIndex edges(schedule.topology);
-    topology::Routes ways(schedule.topology);
-    phase.steps = schedule.steps;
-    if (schedule.topology.switches > 0) phase.connections = std::max(1, schedule.ranks - 1);
-    for (const schedule::Send& send : schedule.sends) {
-      double alpha_us = 0;
-      for (const Edge& edge : ways.path(send.src, send.dst)) {
-        const schedule::EdgeInfo& link = edges[edges.find(edge)];
-        alpha_us += link.alpha_us;
-        take_rates(phase, link, schedule.topology);
-      }
-      phase.alpha_us = std::max(phase.alpha_us, alpha_us);
-    }
-    return phase;
   }
 
   // One sum stands for all phases on hosts: all steps, with the figures of the slowest phase.
@@ -569,7 +564,7 @@ class Loads {
   std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
   std::vector<std::pair<std::pair<int, int>, double>> pairs_;
   std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
-  std::map<Edge, double> loads_;
+  std::map<Edge, Use> loads_;
   Cost cost_;
 };
 

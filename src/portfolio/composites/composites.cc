@@ -11,7 +11,6 @@
 #include "portfolio/composites/chunking.h"
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/flat/candidate.h"
-#include "portfolio/host/entries.h"
 #include "portfolio/host/near_ports.h"
 #include "portfolio/host/root_forest.h"
 #include "portfolio/links/shares.h"
@@ -26,9 +25,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kShortRing = 4;     // hosts
-constexpr double kSlow = 0.98;    // a network brings a host less than this part of what its NICs do
-constexpr std::ptrdiff_t kMostKindsOfPorts = 4;   // whose levels take tens of milliseconds each to find
-constexpr std::size_t kMostKindsWithEntries = 4;  // likewise
+constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
 
 constexpr Framing kFrames[] = {{1}, {8}};
 constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
@@ -160,46 +157,6 @@ std::vector<std::vector<int>> CompositePlanner::ports_near(const compose::Host& 
     near_.emplace_back(std::pair(links, nics), found);
   }
   return found;
-}
-
-// Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
-// as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
-void CompositePlanner::add_levels_with_entries() {
-  const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
-    return host.all_own() && host.ports.size() == host.ranks.size();
-  });
-  if (!even || levels_.size() > kMostKindsWithEntries) return;
-  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
-  const std::vector<std::vector<HostLevel>> plain = levels_;
-  // Chunks that take deep trees wait for one another, which a simulation shows.
-  const Packings packings = simulated() ? Packings::no : Packings::yes;
-  const auto add = [&](Collective collective, Halves halves, double gbytes_per_s) {
-    const bool own_data = collective != Collective::broadcast;
-    std::vector<std::optional<HostLevel>> found;
-    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
-      const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
-      const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
-      found.push_back(links.ranks > 1
-                          ? level_with_entries(links, plain[kind], gbytes_per_s / links.ranks, home, halves, packings)
-                          : std::nullopt);
-    }
-    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
-    const std::size_t place = level_choices_++;
-    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
-      levels_[kind].resize(place, HostLevel(levels_[kind].back()));
-      levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain[kind].front());
-    }
-    return place;
-  };
-  const auto add_where_slow = [&](Collective collective, Halves halves) {
-    const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
-    return into < kSlow * least ? add(collective, halves, into) : kNoLevel;
-  };
-  levels_with_own_data_ = {add(Collective::allgather, Halves::apart, least),
-                           add_where_slow(Collective::allgather, Halves::apart)};
-  levels_for_both_ways_ = {add(Collective::allreduce, Halves::together, least),
-                           add_where_slow(Collective::allreduce, Halves::together)};
-  level_without_ = add(Collective::broadcast, Halves::apart, least);
 }
 
 // Few enough ranks for flat forms.

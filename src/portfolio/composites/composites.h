@@ -55,6 +55,7 @@ class CompositePlanner {
   struct Variant;
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   void plan_hosts();
+  std::vector<std::size_t> kinds_for_entries() const;
   void add_levels_with_entries();
   bool has_own_data(std::size_t level) const { return std::ranges::count(levels_with_own_data_, level) > 0; }
   bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }

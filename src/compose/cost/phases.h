@@ -1,0 +1,19 @@
+// What a phase of a composite takes for each of its steps.
+#pragma once
+
+#include "compose/cost/cost.h"
+#include "schedule/edge_index.h"
+#include "schedule/schedule.h"
+
+namespace sccl::compose {
+
+// Lets the phase pass one link more.
+void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology);
+
+// The greater figures of both.
+Phase slower(const Phase& a, const Phase& b, int steps);
+
+// The longest latency, the slowest lane and the slowest link of a schedule's steps.
+Phase phase_of(const schedule::Schedule& schedule);
+
+}  // namespace sccl::compose

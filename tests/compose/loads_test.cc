@@ -1,0 +1,57 @@
+// The closed form of composites puts on links what their sends do.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "clusters.h"
+#include "compose/lowering/expand.h"
+#include "portfolio/composites/composites.h"
+#include "schedule/simulation/cost.h"
+#include "schedule/simulation/simulate.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+// Unlike chunks are even on average only, and where hosts differ so are blocks that take the port of their target. The
+// closed form of even trees is fitted to simulations instead (portfolio/composites/even_tree_candidates.h).
+TEST_CASE("the closed form's busiest link is about that of the flat form, where hosts are alike and where not") {
+  for (const topology::Topology& machine : {topology::preset("3*pcie4"), uneven(), pcie_beside_switch(),
+                                            pcie_beside_switch(60), in_a_row(4, 2, {20, 5, 10}), racks(3, 2, 2)}) {
+    portfolio::CompositePlanner planner(machine);
+    int with_entries = 0;
+    for (const Collective collective : kCollectives)
+      for (const auto& one : planner.candidates(collective, 0)) {
+        if (one.name().starts_with("even-trees")) continue;
+        const double flat = schedule::busiest_us_per_byte(compose::expand(*one.composite));
+        INFO(one.name() << " for " << info(collective).name << " on " << machine.name);
+        CHECK(one.cost.busy_us(1) > 0.8 * flat);
+        CHECK(one.cost.busy_us(1) < (one.name().starts_with("levels/leaders") ? 1.4 : 1.1) * flat);
+        with_entries += one.name().find("entries") != std::string::npos ? 1 : 0;
+      }
+    CHECK((with_entries > 0) == (machine.name.find("pcie") != std::string::npos));
+  }
+}
+
+// 64 MiB take a link of 50 GB/s several times as long as the latency of the row: slices of all ports follow one another
+// on it without a gap.
+TEST_CASE("a link that many ports share waits for no connection's slots") {
+  topology::Topology machine = in_a_row(8, 4, {50, 50, 50, 50, 50, 50, 50});
+  for (topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::net) {
+      link.gbytes_per_s = 50;
+      link.alpha_us = 2;
+    }
+  const double bytes = 4 << 20;
+  portfolio::CompositePlanner planner(machine);
+  const auto all = planner.candidates(Collective::allgather, 0);
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const auto& one) { return one.name() == "levels/ring+one-hop/8"; });
+  REQUIRE(found != all.end());
+  schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+  options.lane_bytes = schedule::kLaneBytes;
+  options.detail = schedule::Detail::totals;
+  const double simulated_us = schedule::simulate(compose::expand(*found->composite), options).time_us;
+  const double closed_us = found->cost.time_us(bytes, options.slice_bytes);
+  INFO("simulated " << simulated_us << " us, in closed form " << closed_us);
+  CHECK(closed_us < 1.1 * simulated_us);
+  CHECK(closed_us > simulated_us / 1.1);
+}
