@@ -129,6 +129,21 @@ TEST_CASE("two runs with SCCL_DETERMINISTIC=1 give the same bits, also when the 
     CHECK(std::memcmp(untuned.data(), other->data(), kCount * sizeof(float)) == 0);
 }
 
+TEST_CASE("a rank alone has nothing to tune, and its calls are right") {
+  const Surroundings surroundings(Surroundings::Variables{{"SCCL_TUNE", "online"}});
+  run(1, [](const std::shared_ptr<Communicator>& communicator) {
+    for (const std::size_t count : {2u, 5000u, 1u << 20})
+      for (int call = 0; call < 50; ++call) {
+        const auto send = values(count, 0);
+        std::vector<float> recv(count);
+        submit(communicator,
+               {Collective::allreduce, send.data(), recv.data(), count, DataType::float32, {}, 0, nullptr});
+        if (recv != send) throw std::runtime_error("wrong data");
+      }
+  });
+  CHECK(surroundings.timed().empty());
+}
+
 TEST_CASE("where the user allows it, other orders of summation race, and all ranks get equal results") {
   const Surroundings surroundings(Surroundings::Variables{{"SCCL_TUNE", "online"}});
   constexpr std::size_t kCount = 5000;

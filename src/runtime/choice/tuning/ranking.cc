@@ -86,6 +86,7 @@ std::vector<Ranked> rank_on_host(const Question& question, const Settings& setti
   const bool asked = planners::find(settings.algorithm(question.collective)) != nullptr;
   ranked.push_back(
       {choose(shape, settings, reach), 0, asked ? "asked for by SCCL_ALGO" : "thresholds measured on the host"});
+  if (question.ranks == 1) return ranked;
   const auto machine = learned.find(question.collective);
   if (!asked && settings.protocol == ProtocolChoice::automatic && machine != learned.end()) {
     const Choice& choice = machine->second.choose({question.size.typical_bytes(), 1, question.ranks});
@@ -106,7 +107,7 @@ std::vector<Ranked> rank_on_device(const Question& question, const Settings& set
   ranked.push_back(
       {choose_on_device({question.collective, question.size.typical_bytes(), question.ranks}, settings, reach), 0,
        asked ? "asked for by SCCL_ALGO" : "thresholds"});
-  if (!asked && settings.tune == TuneMode::online)
+  if (!asked && question.ranks > 1 && settings.tune == TuneMode::online)
     add_others(ranked, question, settings, reach.direct ? Reach::shared_space : Reach::none);
   return ranked;
 }
@@ -148,7 +149,7 @@ std::optional<Choice> direct_on_links(const Question& question, const Settings& 
   const std::size_t bytes = question.size.typical_bytes();
   const bool wanted = settings.protocol == ProtocolChoice::direct ||
                       (settings.protocol == ProtocolChoice::automatic && bytes > kDeviceLlBytes);
-  if (!wanted) return std::nullopt;
+  if (!wanted || question.ranks == 1) return std::nullopt;
   const auto ranked = schedule_model.ranking(question.collective, question.root, bytes, settings);
   const auto one_hop = std::find_if(ranked.begin(), ranked.end(),
                                     [](const auto& one) { return planners::belongs(one.name, Family::star); });
@@ -180,7 +181,8 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
 SliceRange slices_of(const Question& question, const Choice& choice, const schedule::ChunkLayout& layout,
                      std::size_t slot_bytes) {
   const std::size_t longest = longest_chunk(layout, question.size.typical_bytes());
-  if (choice.slice_bytes != 0 || choice.protocol == ProtocolChoice::ll || longest < 2 * kLeastSlicedBytes) return {};
+  if (question.ranks == 1 || choice.slice_bytes != 0) return {};
+  if (choice.protocol == ProtocolChoice::ll || longest < 2 * kLeastSlicedBytes) return {};
   const std::size_t most = std::bit_ceil(longest);
   if (choice.form == Form::direct) return {kLeastSlicedBytes, std::min(most, kMostDirectSlice)};
   return {std::bit_floor(slot_bytes) / kSlotParts, std::min(most, std::bit_floor(slot_bytes))};
