@@ -91,7 +91,7 @@ inline topology::Topology pcie_beside_switch(double row_gbytes_per_s = 0) {
     const int host = rank / 4;
     join(rank, machine.ranks + host, host < 2 ? 12 : 200,
          host < 2 ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
-    join(rank, machine.ranks + 3 + (row ? host : 0), 50, topology::LinkClass::net);
+    if (!row || rank < 9) join(rank, machine.ranks + 3 + (row ? host : 0), 50, topology::LinkClass::net);
   }
   for (int leaf = 13; leaf < 15; ++leaf) join(leaf, leaf + 1, row ? row_gbytes_per_s : 1, topology::LinkClass::net);
   return machine;
@@ -176,6 +176,8 @@ inline std::vector<topology::Topology> clusters() {
           in_a_row(4, 2, {20, 5, 10}),
           in_a_row(5, 2, {4, 4, 4, 4, 4}),
           with_nics(part("dgx1v", {0, 1, 2, 3}), {{0, 2}, {1}, {1, 3}}, 20),
+          pcie_beside_switch(),
+          pcie_beside_switch(60),
           topology::preset("7*host:2")};
 }
 
