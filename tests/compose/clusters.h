@@ -115,6 +115,24 @@ inline topology::Topology one_nic() {
   return machine;
 }
 
+// Two hosts of four devices in a line, of which the first and the third have NICs. The second line has its ranks in
+// another order.
+inline topology::Topology turned_line() {
+  topology::Topology machine;
+  machine.name = "turned line";
+  machine.ranks = 8;
+  machine.switches = 1;
+  const auto join = [&](int a, int b, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, 10, 1, kind});
+    machine.links.push_back({b, a, 1, 10, 1, kind});
+  };
+  for (const std::vector<Rank>& line : {std::vector<Rank>{0, 1, 2, 3}, {6, 7, 5, 4}}) {
+    for (std::size_t i = 1; i < line.size(); ++i) join(line[i - 1], line[i], topology::LinkClass::nvlink);
+    for (const std::size_t i : {0u, 2u}) join(line[i], 8, topology::LinkClass::net);
+  }
+  return machine;
+}
+
 // A host of five devices with links of 12 GB/s to one switch, beside one of three with links of 100 GB/s; each device
 // but the last has a NIC of 50 GB/s. A long AllReduce takes all ranks as one host.
 inline topology::Topology slow_beside_fast() {
@@ -173,6 +191,7 @@ inline std::vector<topology::Topology> clusters() {
           racks(3, 2, 2),
           racks(3, 2, 2, {30, 60, 90}),
           one_nic(),
+          turned_line(),
           in_a_row(4, 2, {20, 5, 10}),
           in_a_row(5, 2, {4, 4, 4, 4, 4}),
           with_nics(part("dgx1v", {0, 1, 2, 3}), {{0, 2}, {1}, {1, 3}}, 20),

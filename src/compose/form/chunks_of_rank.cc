@@ -1,5 +1,7 @@
 // Which chunks a rank has to do with, and whose sums it completes.
+#include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "compose/form/composite.h"
 
@@ -36,11 +38,14 @@ void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& vi
       if (at_root || host_of(chunk % ranks) == host) visit(chunk);
     return;
   }
+  // A host that is like another one lists its ranks in that one's order.
+  std::vector<Rank> own = composite_.hosts[at(host)].ranks;
+  std::sort(own.begin(), own.end());
   for (ChunkId row = 0; row < chunks_; row += ranks) {
     if (host_of(row / ranks % ranks) == host)
       for (Rank source = 0; source < ranks; ++source) visit(row + source);
     else
-      for (const Rank source : composite_.hosts[at(host)].ranks) visit(row + source);
+      for (const Rank source : own) visit(row + source);
   }
 }
 
