@@ -74,14 +74,14 @@ inline topology::Topology in_a_row(int hosts, int devices, const std::vector<dou
   return machine;
 }
 
-// Two hosts of four devices behind PCIe and one of two behind a fast switch: every device has a NIC of 50 GB/s, which
-// brings the first ones more than their links pass on. All NICs end at one switch, or those of a host at one of its
-// own, with links of `row_gbytes_per_s` from each to the next.
-inline topology::Topology pcie_beside_switch(double row_gbytes_per_s = 0) {
+// Two hosts of four devices behind PCIe and one of three in a line with fast links: every device has a NIC of 50 GB/s,
+// which brings the first ones more than their links pass on. All NICs end at one switch, or those of a host at one of
+// its own, with links of `row_gbytes_per_s` from each to the next; in a row the last device has no NIC.
+inline topology::Topology pcie_beside_line(double row_gbytes_per_s = 0) {
   topology::Topology machine;
-  machine.name = row_gbytes_per_s > 0 ? "pcie in a row with a switch" : "pcie beside a switch";
-  machine.ranks = 10;
-  machine.switches = 6;
+  machine.name = row_gbytes_per_s > 0 ? "pcie in a row with a line" : "pcie beside a line";
+  machine.ranks = 11;
+  machine.switches = 5;
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
     machine.links.push_back({a, b, 1, rate, 1, kind});
     machine.links.push_back({b, a, 1, rate, 1, kind});
@@ -89,9 +89,9 @@ inline topology::Topology pcie_beside_switch(double row_gbytes_per_s = 0) {
   const bool row = row_gbytes_per_s > 0;
   for (int rank = 0; rank < machine.ranks; ++rank) {
     const int host = rank / 4;
-    join(rank, machine.ranks + host, host < 2 ? 12 : 200,
-         host < 2 ? topology::LinkClass::pcie : topology::LinkClass::nvlink);
-    if (!row || rank < 9) join(rank, machine.ranks + 3 + (row ? host : 0), 50, topology::LinkClass::net);
+    if (host < 2) join(rank, machine.ranks + host, 12, topology::LinkClass::pcie);
+    if (host == 2 && rank > 8) join(rank - 1, rank, 200, topology::LinkClass::nvlink);
+    if (!row || rank < 10) join(rank, machine.ranks + 2 + (row ? host : 0), 50, topology::LinkClass::net);
   }
   for (int leaf = 13; leaf < 15; ++leaf) join(leaf, leaf + 1, row ? row_gbytes_per_s : 1, topology::LinkClass::net);
   return machine;
@@ -195,8 +195,8 @@ inline std::vector<topology::Topology> clusters() {
           in_a_row(4, 2, {20, 5, 10}),
           in_a_row(5, 2, {4, 4, 4, 4, 4}),
           with_nics(part("dgx1v", {0, 1, 2, 3}), {{0, 2}, {1}, {1, 3}}, 20),
-          pcie_beside_switch(),
-          pcie_beside_switch(60),
+          pcie_beside_line(),
+          pcie_beside_line(60),
           topology::preset("7*host:2")};
 }
 

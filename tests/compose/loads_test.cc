@@ -14,8 +14,8 @@ using namespace sccl;
 // Unlike chunks are even on average only, and where hosts differ so are blocks that take the port of their target. The
 // closed form of even trees is fitted to simulations instead (portfolio/composites/even_tree_candidates.h).
 TEST_CASE("the closed form's busiest link is about that of the flat form, where hosts are alike and where not") {
-  for (const topology::Topology& machine : {topology::preset("3*pcie4"), uneven(), pcie_beside_switch(),
-                                            pcie_beside_switch(60), in_a_row(4, 2, {20, 5, 10}), racks(3, 2, 2)}) {
+  for (const topology::Topology& machine : {topology::preset("3*pcie4"), uneven(), pcie_beside_line(),
+                                            pcie_beside_line(60), in_a_row(4, 2, {20, 5, 10}), racks(3, 2, 2)}) {
     portfolio::CompositePlanner planner(machine);
     int with_entries = 0;
     for (const Collective collective : kCollectives)

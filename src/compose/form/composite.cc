@@ -32,13 +32,18 @@ Routes::Routes(const Composite& composite)
     if (kind->has_entries()) {
       kinds_.back().home_in = index(kind->home->in);
       kinds_.back().home_out = index(kind->home->out);
-      depth_home_in_ = std::max(depth_home_in_, kinds_.back().home_in.steps);
-      depth_home_out_ = std::max(depth_home_out_, kinds_.back().home_out.steps);
     }
     depth_in_ = std::max(depth_in_, kinds_.back().in.steps);
     depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
     depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
   }
+  // Beside kinds with entries, one without does the same as the root host as elsewhere.
+  if (std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); }))
+    for (const auto& kind : composite.kinds) {
+      const HostKind& home = kind->has_entries() ? *kind->home : *kind;
+      depth_home_in_ = std::max(depth_home_in_, home.in.steps);
+      depth_home_out_ = std::max(depth_home_out_, home.out.steps);
+    }
   const int blocks = composite.collective == Collective::reducescatter || composite.collective == Collective::scatter
                          ? composite.ranks()
                          : 1;

@@ -15,7 +15,7 @@ std::size_t memory_bytes(const schedule::Schedule& schedule) {
 }
 
 struct FlatForm::State {
-  std::once_flag once;
+  std::mutex making;
   std::atomic<bool> made{false};
   Steps steps = Steps::of_frames;
   std::optional<compose::Verified> composite;
@@ -33,18 +33,20 @@ FlatForm::FlatForm(compose::Verified composite, Steps steps) : state_(std::make_
   state_->composite = std::move(composite);
 }
 
+// A lock instead of std::call_once(): an exception that passes through the C library's part of that ends the process
+// where the library brings its own unwinder along.
 void FlatForm::make() const {
-  if (!state_->composite) return;
-  std::call_once(state_->once, [&] {
-    if (state_->steps == Steps::by_time) {
-      compose::Ordered made = compose::order_by_time(**state_->composite);
-      if (made.order) state_->ordered.emplace(*state_->composite, std::move(made.order));
-      state_->schedule = std::move(made.flat);
-    } else {
-      state_->schedule = compose::expand(**state_->composite);
-    }
-    state_->made.store(true, std::memory_order_release);  // pairs with bytes()
-  });
+  if (!state_->composite || state_->made.load(std::memory_order_acquire)) return;  // pairs with the store below
+  const std::lock_guard lock(state_->making);
+  if (state_->made.load(std::memory_order_relaxed)) return;  // stored under the lock
+  if (state_->steps == Steps::by_time) {
+    compose::Ordered made = compose::order_by_time(**state_->composite);
+    if (made.order) state_->ordered.emplace(*state_->composite, std::move(made.order));
+    state_->schedule = std::move(made.flat);
+  } else {
+    state_->schedule = compose::expand(**state_->composite);
+  }
+  state_->made.store(true, std::memory_order_release);  // pairs with make() and bytes()
 }
 
 const schedule::Schedule& FlatForm::operator*() const {
@@ -74,7 +76,7 @@ std::size_t FlatForm::sends() const {
 }
 
 std::size_t FlatForm::bytes() const {
-  const bool made = state_->made.load(std::memory_order_acquire);  // pairs with operator*
+  const bool made = state_->made.load(std::memory_order_acquire);  // pairs with make()
   if (!made) return sizeof(State);
   std::size_t order = 0;
   if (state_->ordered)
