@@ -46,6 +46,8 @@ constexpr int kMostByTime = 3;
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
 constexpr double kNearByTime = 0.98;
+constexpr double kNearFitted = 0.96;       // where even trees are known
+constexpr std::size_t kManySends = 10000;  // of even trees
 constexpr std::size_t kFewSends = 20000;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
 constexpr double kGoodEnough = 0.98;
@@ -155,6 +157,10 @@ class Foreseen {
   std::size_t sends() const { return candidate_->schedule.sends(); }
 
   bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
+  // Its closed form is no guess: it is fitted to simulations (composites/even_tree_candidates.h).
+  bool fitted() const { return candidate_->composite && (*candidate_->composite)->hosts.size() == 1; }
+  // With fewer sends it takes no long time to simulate others, too.
+  bool comes_first() const { return fitted() && sends() >= kManySends; }
   bool has_near_ports() const {
     return candidate_->composite && std::ranges::any_of((*candidate_->composite)->hosts, [](const auto& host) {
              return std::ranges::any_of(host.near, [](const auto& ports) { return !ports.empty(); });
@@ -251,14 +257,17 @@ class Predictor {
       --of(one).left;
       of(one).least_us = std::min(of(one).least_us, prediction.time_us);
     }
+    if (one.fitted()) fitted_us_ = std::min(fitted_us_, prediction.time_us);
     simulated_.emplace_back(&one, prediction);
     return prediction;
   }
 
  private:
-  // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known.
+  // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known, or than
+  // even trees.
   bool gains_little(const Foreseen& one) const {
     if (one.by_time() && of(one).left == 0) return true;
+    if (one.sends() >= kFewSends && one.closed().time_us >= kNearFitted * fitted_us_) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;
     return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * of(one).least_us;
   }
@@ -288,6 +297,7 @@ class Predictor {
   const ByTime& of(const Foreseen& one) const { return by_time_[one.has_near_ports() ? 1 : 0]; }
 
   std::array<ByTime, 2> by_time_;
+  double fitted_us_ = std::numeric_limits<double>::infinity();  // the least of those
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
@@ -369,11 +379,12 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
         candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank() < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
-  // The most promising first, so that few are simulated: of forms of one composite that with an order by time. What has
-  // no closed form last.
+  // The most promising first, so that few are simulated: what simulations have shown, then by the closed form, and of
+  // forms of one composite that with an order by time. What has no closed form last.
   std::stable_sort(foreseen.begin(), foreseen.end(), [](const auto& a, const auto& b) {
     const bool known = a.second.has_closed();
     if (known != b.second.has_closed()) return known;
+    if (a.second.comes_first() != b.second.comes_first()) return a.second.comes_first();
     const double a_us = a.second.closed().time_us;
     const double b_us = b.second.closed().time_us;
     return a_us != b_us ? a_us < b_us : a.second.by_time() && !b.second.by_time();

@@ -178,6 +178,10 @@ inline topology::Topology with_nics(const topology::Topology& box, const std::ve
   return machine;
 }
 
+// Hosts of four devices on one switch, of which the first has a NIC as fast as its link. A long AllGather or
+// ReduceScatter takes all ranks as one host.
+inline topology::Topology far_from_nics() { return with_nics(topology::preset("pcie4"), {{0}, {0}}, 25); }
+
 inline std::vector<topology::Topology> clusters() {
   return {topology::preset("2*nvpairs4"),
           topology::preset("3*nvpairs4"),

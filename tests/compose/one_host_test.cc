@@ -15,12 +15,12 @@ using compose::Composite;
 namespace {
 
 template <typename Check>
-int for_every_one_of_one_host(const topology::Topology& machine, Check&& check) {
+int for_every_one_of_one_host(const topology::Topology& machine, Collective collective, Check&& check) {
   int found = 0;
   portfolio::CompositePlanner planner(machine);
-  for (const portfolio::CompositeCandidate& one : planner.candidates(Collective::allreduce, 0))
+  for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0))
     if (one.composite->hosts.size() == 1) {
-      INFO(one.composite->name);
+      INFO(one.composite->name << " for " << info(collective).name);
       check(one.composite);
       ++found;
     }
@@ -30,7 +30,7 @@ int for_every_one_of_one_host(const topology::Topology& machine, Check&& check) 
 }  // namespace
 
 TEST_CASE("composites of one host of all ranks have right flat forms and programs") {
-  const int found = for_every_one_of_one_host(slow_beside_fast(), [](const compose::Verified& one) {
+  const auto check = [](const compose::Verified& one) {
     CHECK(one->order != nullptr);
     const schedule::Schedule flat = compose::expand(*one);
     CHECK_NOTHROW(schedule::verify(flat));
@@ -38,13 +38,17 @@ TEST_CASE("composites of one host of all ranks have right flat forms and program
       const schedule::Program program = programs(compose::RankParts(one), schedule::Forwarding::within(3));
       CHECK_NOTHROW(schedule::check_program(flat, program, {3, 2, placement, 7}));
     }
-  });
-  CHECK(found > 0);
+  };
+  CHECK(for_every_one_of_one_host(slow_beside_fast(), Collective::allreduce, check) > 0);
+  for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+    CHECK(for_every_one_of_one_host(far_from_nics(), collective, check) == 1);
+    CHECK(for_every_one_of_one_host(topology::preset("2*dgx-a100"), collective, check) == 0);  // no less busy
+  }
 }
 
 TEST_CASE("a host of all ranks must hold each rank once, and use links that exist") {
   const topology::Topology machine = slow_beside_fast();
-  for_every_one_of_one_host(machine, [&](const compose::Verified& one) {
+  for_every_one_of_one_host(machine, Collective::allreduce, [&](const compose::Verified& one) {
     const auto refused = [&](const auto& change) {
       Composite changed = *one;
       changed.order = nullptr;

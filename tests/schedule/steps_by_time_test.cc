@@ -87,3 +87,23 @@ TEST_CASE("no sends have no steps") {
   schedule::Schedule one = schedule::make_schedule("none", Collective::broadcast, 0, line(), 1, {});
   CHECK(schedule::steps_by_time(one, 1).empty());
 }
+
+TEST_CASE("what has the longest way before it goes first where that is asked for") {
+  // Chunk 0 ends at 1. Chunk 1 goes on from there.
+  const auto made = schedule::make_schedule("two ways", Collective::broadcast, 0, line(), 2,
+                                            {{0, 0, 1, 0, schedule::SendKind::copy},
+                                             {0, 0, 2, 0, schedule::SendKind::copy},
+                                             {0, 2, 3, 1, schedule::SendKind::copy},
+                                             {1, 0, 1, 1, schedule::SendKind::copy},
+                                             {1, 1, 2, 2, schedule::SendKind::copy},
+                                             {1, 2, 3, 3, schedule::SendKind::copy}});
+  const auto begins_later = [&](schedule::Urgency urgency) {
+    const auto steps = schedule::steps_by_time(made, 1e6, urgency);
+    schedule::Step step[2] = {};
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (const schedule::Send& send = made.sends[i]; send.src == 0 && send.dst == 1) step[send.chunk] = steps[i];
+    return step[1] > step[0];
+  };
+  CHECK(begins_later(schedule::Urgency::first_step));
+  CHECK_FALSE(begins_later(schedule::Urgency::longest_way));
+}

@@ -25,7 +25,54 @@ schedule::Schedule over(const topology::Topology& topology, const std::vector<Tr
   return made;
 }
 
+// AllGather or ReduceScatter over the trees, a chunk each.
+schedule::Schedule over(const topology::Topology& topology, const std::vector<Tree>& trees, Collective collective) {
+  const bool sums = collective == Collective::reducescatter;
+  std::vector<schedule::Send> sends;
+  for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+    REQUIRE(trees[tree].root == static_cast<Rank>(tree) % topology.ranks);
+    Route route;
+    (sums ? route.in : route.out) = trees[tree];
+    add_sends(route, static_cast<int>(tree), 0, sends);
+  }
+  const int count = static_cast<int>(trees.size());
+  auto made = schedule::make_schedule("trees", collective, 0, topology, sums ? count : count / topology.ranks,
+                                      std::move(sends));
+  made.pipelined = true;
+  return made;
+}
+
+// Two rings of four, joined by slow links in one direction and fast ones in the other.
+topology::Topology one_sided() {
+  topology::Topology links;
+  links.name = "one-sided";
+  links.ranks = 8;
+  const auto join = [&](int a, int b, double there, double back) {
+    links.links.push_back({a, b, 1, there, 1, topology::LinkClass::nvlink});
+    links.links.push_back({b, a, 1, back, 1, topology::LinkClass::nvlink});
+  };
+  for (const int first : {0, 4})
+    for (int i = 0; i < 4; ++i) join(first + i, first + (i + 1) % 4, 25, 50);
+  for (int i = 0; i < 4; ++i) join(i, 4 + i, 10, 30);
+  return links;
+}
+
 }  // namespace
+
+TEST_CASE("even trees of each rank are nearly as good as the best packing, for copies and for sums") {
+  for (const topology::Topology& machine : {topology::preset("2*pcie4"), topology::preset("2*dgx1v"),
+                                            topology::preset("dgx1p"), topology::preset("z52-full"), one_sided()})
+    for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+      INFO(info(collective).name << " on " << machine.name);
+      const auto trees = even_trees_of_ranks(
+          machine, collective == Collective::allgather ? Reading::copies : Reading::sums, 256 / machine.ranks);
+      const schedule::Schedule made = over(machine, trees, collective);
+      CHECK_NOTHROW(schedule::verify(made));
+      const auto best = plan(machine, collective, 0, {CapacityUnit::gbytes_per_s, TreeWeights::any});
+      REQUIRE(best);
+      CHECK(schedule::busiest_us_per_byte(made) < 1.1 * schedule::busiest_us_per_byte(*best));
+    }
+}
 
 TEST_CASE("even trees are nearly as good as the best packing") {
   const std::vector<topology::Topology> machines{
@@ -52,12 +99,14 @@ TEST_CASE("even trees are nearly as good as the best packing") {
 TEST_CASE("even trees are a function of the topology alone") {
   const topology::Topology machine = topology::preset("2*z52-full");
   CHECK(even_trees(machine, 16) == even_trees(machine, 16));
+  CHECK(even_trees_of_ranks(machine, Reading::sums, 2) == even_trees_of_ranks(machine, Reading::sums, 2));
 }
 
 TEST_CASE("there are no even trees for ranks that nothing joins, or links without a rate") {
   topology::Topology machine = topology::preset("dgx1v");
   for (topology::Link& link : machine.links) link.gbytes_per_s = 0;
   CHECK(even_trees(machine, 4).empty());
+  CHECK(even_trees_of_ranks(machine, Reading::copies, 4).empty());
   topology::Topology apart;
   apart.name = "two pairs";
   apart.ranks = 4;
@@ -66,5 +115,7 @@ TEST_CASE("there are no even trees for ranks that nothing joins, or links withou
   CHECK(even_trees(apart, 4).empty());
   apart.links.push_back({1, 2, 1, 10, 1, topology::LinkClass::nvlink});
   CHECK(even_trees(apart, 4).empty());  // sums find no way back
+  CHECK(even_trees_of_ranks(apart, Reading::copies, 4).empty());
+  CHECK(even_trees_of_ranks(apart, Reading::sums, 4).empty());
   CHECK(even_trees(topology::preset("host:1"), 4).empty());
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "compose/lowering/by_time.h"
@@ -23,6 +24,9 @@ constexpr int kTrees[] = {32, 64, 16};
 constexpr int kMostRoots = 32;
 constexpr int kChunks = 512;
 constexpr double kClearlyLess = 0.95;
+// AllGather and ReduceScatter: of all ranks together.
+constexpr int kTreesOfBlocks = 256;
+constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
 constexpr int kSlots = 4;
 constexpr double kShortChunk = 4096;
@@ -161,7 +165,7 @@ std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topol
 
 double simulated_us(const schedule::Schedule& schedule, double chunk_bytes) {
   schedule::SimulationOptions options;
-  options.bytes = chunk_bytes * schedule.chunks;
+  options.bytes = chunk_bytes * schedule.chunks_per_rank;
   options.slice_bytes = chunk_bytes;
   options.slots = kSlots;
   options.lane_bytes = schedule::kLaneBytes;
@@ -173,12 +177,13 @@ double simulated_us(const schedule::Schedule& schedule, double chunk_bytes) {
 compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster& cluster, int frames) {
   compose::Cost cost;
   cost.frames = frames;
-  cost.chunk_per_byte = 1.0 / schedule.chunks;
+  const int chunks = schedule.chunks_per_rank;
+  cost.chunk_per_byte = 1.0 / chunks;
   const double short_us = simulated_us(schedule, kShortChunk);
   const double long_us = simulated_us(schedule, kLongChunk);
-  cost.host_us_per_byte = std::max((long_us - short_us) / ((kLongChunk - kShortChunk) * schedule.chunks),
-                                   schedule::busiest_us_per_byte(schedule));
-  const double rest_us = short_us - cost.host_us_per_byte * kShortChunk * schedule.chunks;
+  cost.host_us_per_byte =
+      std::max((long_us - short_us) / ((kLongChunk - kShortChunk) * chunks), schedule::busiest_us_per_byte(schedule));
+  const double rest_us = short_us - cost.host_us_per_byte * kShortChunk * chunks;
   cost.on_host.steps = 1;
   cost.on_host.alpha_us = std::max(rest_us, 0.0);
   cost.on_host.connections = std::max(1, schedule.ranks - 1);
@@ -193,22 +198,38 @@ compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster
   return cost;
 }
 
-compose::Composite one_host(const std::shared_ptr<const topology::Topology>& topology,
-                            std::shared_ptr<const compose::HostKind> kind, const Turns& turns, int frames) {
-  const auto trees = static_cast<int>(turns.trees.size());
+// The ports are the roots of the trees, `trees` of all ranks together.
+compose::Composite one_host(const std::shared_ptr<const topology::Topology>& topology, Collective collective,
+                            std::shared_ptr<const compose::HostKind> kind, std::vector<Rank> roots, int trees,
+                            int frames) {
   compose::Composite composite;
   composite.name = fmt::format("{}/{}x{}", kEvenTrees, trees, frames);
-  composite.collective = Collective::allreduce;
+  composite.collective = collective;
   composite.topology = topology;
   composite.kinds = {std::move(kind)};
   compose::Host host;
   for (Rank rank = 0; rank < topology->ranks; ++rank) host.ranks.push_back(rank);
-  host.ports = turns.roots;
-  host.near.assign(host.ranks.size(), {});
+  host.ports = std::move(roots);
+  if (collective == Collective::allreduce) host.near.assign(host.ranks.size(), {});
   composite.hosts = {std::move(host)};
-  composite.chunks_per_rank = trees * frames;
+  composite.chunks_per_rank = trees * frames / (collective == Collective::allgather ? topology->ranks : 1);
   composite.frames = frames;
   return composite;
+}
+
+// In an order by time, if there is one: the cost of the candidate that was added.
+const compose::Cost* add_ordered(std::vector<CompositeCandidate>& result, const compose::Verified& known,
+                                 const topology::Cluster& cluster) {
+  compose::Ordered ordered = compose::order_by_time(*known);
+  if (ordered.order == nullptr) return nullptr;
+  result.push_back({compose::Verified(known, std::move(ordered.order)), fitted(ordered.flat, cluster, known->frames)});
+  return &result.back().cost;
+}
+
+double least_busy_us_per_byte(const std::vector<CompositeCandidate>& candidates) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const CompositeCandidate& one : candidates) least = std::min(least, one.cost.busy_us(1));
+  return least;
 }
 
 double busiest_us_per_byte(const topology::Topology& topology, const std::vector<Tree>& trees) {
@@ -219,30 +240,79 @@ double busiest_us_per_byte(const topology::Topology& topology, const std::vector
       std::string(kEvenTrees), Collective::allreduce, 0, topology, static_cast<int>(trees.size()), std::move(sends)));
 }
 
-}  // namespace
+// Of AllGather or ReduceScatter: `trees` of each rank, the first of each rank first. What the kind would do for the
+// other one of them is not used.
+std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topology, const std::vector<Tree>& trees,
+                                                 Collective collective) {
+  const bool sums = collective == Collective::reducescatter;
+  auto between = planners::shortest(topology, Collective::alltoall, 0);
+  auto other = planners::shortest(topology, sums ? Collective::allgather : Collective::reducescatter, 0);
+  if (!between || !other) return nullptr;
+  auto kind = std::make_shared<compose::HostKind>();
+  (sums ? kind->in : kind->out) = host_schedule(topology, trees, collective);
+  (sums ? kind->out : kind->in) = *std::move(other);
+  kind->between = *std::move(between);
+  for (const auto& [schedule, turns] :
+       {std::pair(&kind->in, &kind->in_turns), std::pair(&kind->out, &kind->out_turns)}) {
+    turns->resize(at(topology.ranks));
+    for (ChunkId chunk = 0; chunk < schedule->chunks; ++chunk) (*turns)[at(chunk % topology.ranks)].push_back(chunk);
+  }
+  return kind;
+}
 
-void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
-                    const topology::Cluster& cluster, compose::Verifier& verifier) {
+void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
+                    Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
   const int ranks = topology->ranks;
-  if (ranks > kMostEvenTreeRanks || result.empty()) return;
-  double least_us = std::numeric_limits<double>::infinity();
-  for (const CompositeCandidate& one : result) least_us = std::min(least_us, kClearlyLess * one.cost.busy_us(1));
+  if (ranks > kMostFlatRanks) return;
+  const bool sums = collective == Collective::reducescatter;
+  const int trees_of_rank = std::max(1, kTreesOfBlocks / ranks);
+  const std::vector<Tree> trees =
+      treegen::even_trees_of_ranks(*topology, sums ? treegen::Reading::sums : treegen::Reading::copies, trees_of_rank);
+  if (trees.empty()) return;
+  const double busiest_us = schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective));
+  if (busiest_us >= kLessForBlocks * least_busy_us_per_byte(result)) return;
+  auto kind = kind_of(*topology, trees, collective);
+  if (kind == nullptr) return;
+  std::vector<Rank> roots(at(ranks));
+  std::iota(roots.begin(), roots.end(), 0);
+  const int count = trees_of_rank * ranks;
+  add_ordered(result,
+              compose::Verified(one_host(topology, collective, std::move(kind), std::move(roots), count,
+                                         std::max(1, kChunks / count)),
+                                verifier),
+              cluster);
+}
+
+void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
+                             const std::shared_ptr<const topology::Topology>& topology,
+                             const topology::Cluster& cluster, compose::Verifier& verifier) {
+  if (topology->ranks > kMostEvenTreeRanks) return;
+  double least_us = kClearlyLess * least_busy_us_per_byte(result);
   for (const int count : kTrees) {
     const std::vector<Tree> trees = treegen::even_trees(*topology, count);
     if (trees.empty()) return;
     const double busiest_us = busiest_us_per_byte(*topology, trees);
     if (busiest_us > kFarMore * least_us) return;
     if (busiest_us >= least_us) continue;
-    const Turns turns = SharedRoots(trees, ranks).best();
+    Turns turns = SharedRoots(trees, topology->ranks).best();
     auto kind = kind_of(*topology, turns);
     if (kind == nullptr) return;
-    const int frames = std::max(1, kChunks / count);
-    const compose::Verified known(one_host(topology, std::move(kind), turns, frames), verifier);
-    compose::Ordered ordered = compose::order_by_time(*known);
-    if (ordered.order == nullptr) continue;
-    result.push_back({compose::Verified(known, std::move(ordered.order)), fitted(ordered.flat, cluster, frames)});
-    least_us = std::min(least_us, result.back().cost.host_us_per_byte);
+    const compose::Verified known(one_host(topology, Collective::allreduce, std::move(kind), std::move(turns.roots),
+                                           count, std::max(1, kChunks / count)),
+                                  verifier);
+    if (const compose::Cost* cost = add_ordered(result, known, cluster))
+      least_us = std::min(least_us, cost->host_us_per_byte);
   }
+}
+
+}  // namespace
+
+void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
+                    Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
+  if (result.empty()) return;
+  if (collective == Collective::allreduce) add_for_sums_and_copies(result, topology, cluster, verifier);
+  if (collective == Collective::allgather || collective == Collective::reducescatter)
+    add_for_blocks(result, topology, collective, cluster, verifier);
 }
 
 }  // namespace sccl::portfolio

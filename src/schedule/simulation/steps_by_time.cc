@@ -44,7 +44,7 @@ struct Connection {
 
 class Layout {
  public:
-  Layout(const Schedule& schedule, double chunk_bytes)
+  Layout(const Schedule& schedule, double chunk_bytes, Urgency urgency)
       : schedule_(schedule),
         edges_(schedule.topology),
         backwards_(info(schedule.collective).reduces && !ends(schedule, 0).everyone_receives) {
@@ -61,7 +61,7 @@ class Layout {
     }
     order_ = order_by_step(schedule);
     if (backwards_) std::reverse(order_.begin(), order_.end());
-    prepare_connections();
+    prepare_connections(urgency);
     prepare_values();
   }
 
@@ -82,7 +82,7 @@ class Layout {
   Rank to(int index) const { return backwards_ ? send(index).src : send(index).dst; }
   std::size_t value(ChunkId chunk, Rank rank) const { return at(chunk) * at(schedule_.ranks) + at(rank); }
 
-  void prepare_connections() {
+  void prepare_connections(Urgency urgency) {
     topology::Routes routes(schedule_.topology);
     std::vector<int> number(at(schedule_.ranks) * at(schedule_.ranks), -1);
     for (const Send& one : schedule_.sends) {
@@ -101,7 +101,21 @@ class Layout {
       connection_of_.push_back(known);
     }
     place_.resize(order_.size());
-    for (std::size_t place = 0; place < order_.size(); ++place) place_[at(order_[place])] = static_cast<int>(place);
+    by_place_ = order_;
+    if (urgency == Urgency::longest_way) sort_by_way();
+    for (std::size_t place = 0; place < by_place_.size(); ++place)
+      place_[at(by_place_[place])] = static_cast<int>(place);
+  }
+
+  void sort_by_way() {
+    std::vector<int> height(order_.size(), 0);
+    std::vector<int> after(at(schedule_.chunks) * at(schedule_.ranks), 0);  // by value: of the sends that read it
+    for (auto one = order_.rbegin(); one != order_.rend(); ++one) {
+      height[at(*one)] = after[value(send(*one).chunk, to(*one))] + 1;
+      int& known = after[value(send(*one).chunk, from(*one))];
+      known = std::max(known, height[at(*one)]);
+    }
+    std::stable_sort(by_place_.begin(), by_place_.end(), [&](int a, int b) { return height[at(a)] > height[at(b)]; });
   }
 
   // A send waits for everything that reaches its rank in earlier steps. The sends of one value wait in a list.
@@ -142,7 +156,7 @@ class Layout {
     Connection& state = connections_[at(connection)];
     while (state.free_us <= now_ && state.free_slots > 0 && !state.waiting.empty()) {
       std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
-      const int one = order_[at(state.waiting.back())];
+      const int one = by_place_[at(state.waiting.back())];
       state.waiting.pop_back();
       --state.free_slots;
       state.free_us = begin_us_[at(one)] = enter({now_, one, connection, 0, Event::Kind::enter});
@@ -207,7 +221,8 @@ class Layout {
   std::vector<Connection> connections_;
   std::vector<int> connection_of_;  // by send
   std::vector<int> order_;          // of sends by step
-  std::vector<int> place_;          // by send: in order_
+  std::vector<int> by_place_;       // sends, the most urgent first
+  std::vector<int> place_;          // by send: in by_place_
   std::vector<int> left_;           // by send: how many arrivals it waits for
   std::vector<int> next_;           // by send: the next one that waits for the same value
   std::vector<int> first_;          // by value: the first send that waits
@@ -219,9 +234,9 @@ class Layout {
 
 }  // namespace
 
-std::vector<Step> steps_by_time(const Schedule& schedule, double chunk_bytes) {
+std::vector<Step> steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency) {
   if (schedule.sends.empty()) return {};
-  return Layout(schedule, chunk_bytes).steps();
+  return Layout(schedule, chunk_bytes, urgency).steps();
 }
 
 }  // namespace sccl::schedule

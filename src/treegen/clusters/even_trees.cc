@@ -10,14 +10,21 @@
 namespace sccl::treegen {
 namespace {
 
-constexpr double kSteepness = 20;  // of prices: a link that is idle costs e^-20 of what the busiest costs
-constexpr int kPasses = 4;         // in which trees are found anew
+constexpr double kSteepness = 20;     // of prices: a link that is idle costs e^-20 of what the busiest costs
+constexpr int kPasses = 4;            // in which trees are found anew
+constexpr double kDepthPrice = 0.05;  // of what the cheapest way to a rank costs, on average
+constexpr int kMostSweeps = 8;        // over the ranks of a tree
+constexpr double kLess = 1 - 1e-9;
+constexpr double kFar = std::numeric_limits<double>::infinity();
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+// What passes an edge of a tree.
+enum class Passes : std::uint8_t { sums, copies, both };
+
 class EvenTrees {
  public:
-  explicit EvenTrees(const Topology& topology) : ranks_(topology.ranks) {
+  EvenTrees(const Topology& topology, Passes passes) : ranks_(topology.ranks), passes_(passes) {
     const schedule::EdgeIndex edges(topology);
     for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
       valid_ = valid_ && edges[edge].gbytes_per_s > 0;
@@ -30,72 +37,97 @@ class EvenTrees {
     if (valid_) find_uses(topology, edges);
   }
 
+  // Rooted at their centres.
   std::vector<Tree> find(int count) {
+    return find(std::vector<Rank>(at(count), 0), [this](Rank, double steepness) {
+      const Tree tree = spanning(0, prices(steepness));
+      return valid_ ? rerooted_at_centre(tree) : tree;
+    });
+  }
+
+  // One for each of the roots.
+  std::vector<Tree> find(const std::vector<Rank>& roots) {
+    return find(roots, [this](Rank root, double steepness) { return directed(root, prices(steepness)); });
+  }
+
+ private:
+  template <typename Cheapest>
+  std::vector<Tree> find(const std::vector<Rank>& roots, Cheapest&& cheapest) {
     std::vector<Tree> trees;
     if (!valid_) return trees;
-    for (int i = 0; i < count; ++i) {
-      trees.push_back(cheapest(trees.empty() ? 0 : kSteepness));
+    for (const Rank root : roots) {
+      trees.push_back(cheapest(root, trees.empty() ? 0 : kSteepness));
       if (!valid_) return {};
       take(trees.back(), 1);
     }
     for (int pass = 1; pass <= kPasses; ++pass)
-      for (Tree& tree : trees) {
-        take(tree, -1);
-        tree = cheapest(kSteepness * pass);
-        take(tree, 1);
+      for (std::size_t i = 0; i < trees.size(); ++i) {
+        take(trees[i], -1);
+        trees[i] = cheapest(roots[i], kSteepness * pass);
+        take(trees[i], 1);
       }
     return trees;
   }
 
- private:
-  // What one byte of a tree's edge between two ranks takes: both ways, one for sums and one for copies.
+  // What one byte of a tree's edge takes, from parent to child: the way of copies, of sums, or both.
   void find_uses(const Topology& topology, const schedule::EdgeIndex& edges) {
     topology::Routes routes(topology);
-    for (Rank a = 0; a < ranks_; ++a)
-      for (Rank b = 0; b < a; ++b) {
-        if (!routes.connected(a, b) || !routes.connected(b, a)) continue;
-        std::vector<int>& uses = uses_[pair(a, b)];
-        for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)})
+    for (Rank parent = 0; parent < ranks_; ++parent)
+      for (Rank child = 0; child < ranks_; ++child) {
+        const bool down = passes_ == Passes::sums || routes.connected(parent, child);
+        const bool up = passes_ == Passes::copies || routes.connected(child, parent);
+        if (parent == child || !down || !up) continue;
+        const auto use = [&](Rank from, Rank to) {
           for (const Edge& ends : routes.path(from, to)) {
             const schedule::EdgeId edge = edges.find(ends);
-            uses.push_back(static_cast<int>(edge));
-            for (const int set : edges.sets_of(edge)) uses.push_back(static_cast<int>(edges.size()) + set);
+            uses_[pair(parent, child)].push_back(static_cast<int>(edge));
+            for (const int set : edges.sets_of(edge))
+              uses_[pair(parent, child)].push_back(static_cast<int>(edges.size()) + set);
           }
+        };
+        const auto [high, low] = std::pair(std::max(parent, child), std::min(parent, child));
+        const bool from_high = passes_ == Passes::both || (passes_ == Passes::copies) == (parent == high);
+        if (from_high) use(high, low);
+        if (passes_ == Passes::both || !from_high) use(low, high);
       }
   }
 
-  std::size_t pair(Rank a, Rank b) const { return at(std::max(a, b)) * at(ranks_) + at(std::min(a, b)); }
+  std::size_t pair(Rank parent, Rank child) const { return at(parent) * at(ranks_) + at(child); }
 
   void take(const Tree& tree, double times) {
     for (Rank rank = 0; rank < ranks_; ++rank)
       if (rank != tree.root)
-        for (const int use : uses_[pair(rank, tree.parent[at(rank)])]) busy_[at(use)] += times * us_per_byte_[at(use)];
+        for (const int use : uses_[pair(tree.parent[at(rank)], rank)]) busy_[at(use)] += times * us_per_byte_[at(use)];
   }
 
-  // Prim's minimum spanning tree.
-  Tree cheapest(double steepness) {
-    constexpr double kFar = std::numeric_limits<double>::infinity();
+  // By parent and child.
+  std::vector<double> prices(double steepness) const {
     const double most = std::max(*std::max_element(busy_.begin(), busy_.end()), 1e-30);
-    std::vector<double> prices;
+    std::vector<double> of_use;
     for (std::size_t use = 0; use < busy_.size(); ++use)
-      prices.push_back(us_per_byte_[use] * std::exp(steepness * (busy_[use] / most - 1)));
-    const auto cost = [&](Rank a, Rank b) {
-      const std::vector<int>& uses = uses_[pair(a, b)];
+      of_use.push_back(us_per_byte_[use] * std::exp(steepness * (busy_[use] / most - 1)));
+    std::vector<double> result;
+    for (const std::vector<int>& uses : uses_) {
       double sum = uses.empty() ? kFar : 0;
-      for (const int use : uses) sum += prices[at(use)];
-      return sum;
-    };
-    Tree tree{0, std::vector<Rank>(at(ranks_), -1)};
+      for (const int use : uses) sum += of_use[at(use)];
+      result.push_back(sum);
+    }
+    return result;
+  }
+
+  // Grown from the root, each time by the cheapest edge (Prim). If edges cost the same both ways, no tree is cheaper.
+  Tree spanning(Rank root, const std::vector<double>& prices) {
+    Tree tree{root, std::vector<Rank>(at(ranks_), -1)};
     std::vector<double> distance(at(ranks_), kFar);
     std::vector<bool> inside(at(ranks_), false);
-    Rank next = 0;
+    Rank next = root;
     for (int known = 1; known < ranks_; ++known) {
       inside[at(next)] = true;
       const Rank last = next;
       next = -1;
       for (Rank rank = 0; rank < ranks_; ++rank) {
         if (inside[at(rank)]) continue;
-        if (const double one = cost(last, rank); one < distance[at(rank)]) {
+        if (const double one = prices[pair(last, rank)]; one < distance[at(rank)]) {
           distance[at(rank)] = one;
           tree.parent[at(rank)] = last;
         }
@@ -106,21 +138,64 @@ class EvenTrees {
         return tree;
       }
     }
-    return rerooted_at_centre(tree);
+    return tree;
+  }
+
+  // The same, and then each rank moves to the parent that is the cheapest one for it. Where prices differ little, the
+  // parent nearer to the root.
+  Tree directed(Rank root, const std::vector<double>& prices) {
+    Tree tree = spanning(root, prices);
+    if (!valid_) return tree;
+    double step = 0;  // the price of being one rank farther from the root
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      double least = kFar;
+      for (Rank parent = 0; parent < ranks_; ++parent) least = std::min(least, prices[pair(parent, rank)]);
+      if (rank != root) step += kDepthPrice * least / ranks_;
+    }
+    for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+      bool moved = false;
+      std::vector<int> depths = depth_by_rank(tree);
+      for (Rank rank = 0; rank < ranks_; ++rank) {
+        if (rank == root) continue;
+        const auto price = [&](Rank parent) { return prices[pair(parent, rank)] + step * depths[at(parent)]; };
+        Rank best = tree.parent[at(rank)];
+        for (Rank parent = 0; parent < ranks_; ++parent)
+          if (price(parent) < price(best) * kLess && !is_below(tree, parent, rank)) best = parent;
+        if (best == tree.parent[at(rank)]) continue;
+        tree.parent[at(rank)] = best;
+        depths = depth_by_rank(tree);
+        moved = true;
+      }
+      if (!moved) break;
+    }
+    return tree;
+  }
+
+  static bool is_below(const Tree& tree, Rank rank, Rank above) {
+    while (rank != above && rank != tree.root) rank = tree.parent[at(rank)];
+    return rank == above;
   }
 
   int ranks_;
+  Passes passes_;
   bool valid_ = true;
   std::vector<double> us_per_byte_;     // by link, then shared set
   std::vector<double> busy_;            // the same, with all trees
-  std::vector<std::vector<int>> uses_;  // by pair of ranks; none where no ways join them
+  std::vector<std::vector<int>> uses_;  // by parent and child; none where no ways join them
 };
 
 }  // namespace
 
 std::vector<Tree> even_trees(const Topology& topology, int count) {
   if (topology.ranks < 2) return {};
-  return EvenTrees(topology).find(count);
+  return EvenTrees(topology, Passes::both).find(count);
+}
+
+std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank) {
+  if (topology.ranks < 2) return {};
+  std::vector<Rank> roots;
+  for (int i = 0; i < trees_of_rank * topology.ranks; ++i) roots.push_back(i % topology.ranks);
+  return EvenTrees(topology, reading == Reading::copies ? Passes::copies : Passes::sums).find(roots);
 }
 
 }  // namespace sccl::treegen

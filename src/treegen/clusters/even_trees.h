@@ -18,4 +18,13 @@ namespace sccl::treegen {
 // O(count x ranks^2 x links of a path).
 std::vector<Tree> even_trees(const Topology& topology, int count);
 
+// What passes the trees: copies from the roots, or sums to them.
+enum class Reading : std::uint8_t { copies, sums };
+
+// For AllGather or ReduceScatter: `trees_of_rank` out-trees of equal weight for each rank as their root, the first of
+// each rank first. A tree is grown by its cheapest edges, and then each rank moves to its cheapest parent. Nothing if
+// links have no bandwidth, or some rank does not reach another one. A pure function of its arguments;
+// O(trees_of_rank x ranks^3 x links of a path).
+std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank);
+
 }  // namespace sccl::treegen
