@@ -17,6 +17,9 @@
 
 #define SCCL_GPU_TARGET_GIVEN 1
 #define SCCL_GPU_CUDA 0
+// Threads of a block of the host share what its launch has set aside.
+#define SCCL_BLOCK_VARIABLE(Type, name) \
+  inline Type& name() { return *static_cast<Type*>(place.name); }
 
 #include "gpu/host_warp.h"
 #include "kernels/device/program.h"
@@ -66,6 +69,7 @@ struct HostPlace {
   u32 threads = 1;
   u32 block_index = 0;
   const std::atomic<bool>* vanished = nullptr;
+  void* block_memory = nullptr;
 };
 inline thread_local HostPlace place;
 
@@ -252,8 +256,9 @@ inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threa
   }
   on_grid(blocks, threads, [&](u32 block, u32) {
     u8* const block_places = reinterpret_cast<u8*>(places[block].data());
-    serves == Serves::any_operation ? run_call<ReducingAny>(arguments, *memories[block], block_places)
-                                    : run_call<ReducingOne>(arguments, *memories[block], block_places);
+    place.block_memory = memories[block].get();
+    serves == Serves::any_operation ? run_call<ReducingAny>(arguments, block_places)
+                                    : run_call<ReducingOne>(arguments, block_places);
   });
 }
 

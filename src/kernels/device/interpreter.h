@@ -11,43 +11,41 @@
 #pragma once
 
 #include "base/lane_order.h"
+#include "kernels/device/interpreter_view.h"
 #include "kernels/device/lines.h"
-#include "kernels/device/operation.h"
-#include "kernels/device/protocol.h"
 
 namespace sccl::device {
 
 // `Binding`: OneProtocol or AnyProtocol (lines.h).
 template <class Target, class Binding = AnyProtocol<Target>>
-class Interpreter {
+class Interpreter : private InterpreterView<Target> {
  public:
   using Begun = device::Begun;
   using Connection = typename Target::Connection;
-
-  Interpreter(const Program& program, const Call& call, Connection* connections, LaneState* lanes, Target& target)
-      : program_(program), call_(call), connections_(connections), lanes_(lanes), target_(target) {}
+  using View = InterpreterView<Target>;
+  using View::View;
 
   Outcome step(u32 lane_index) {
     Begun mine{};
-    Begun& begun = target_.begun(mine);
-    const Outcome outcome = begin(lane_index, begun);
-    return outcome == Outcome::progressed ? finish(lane_index, begun) : outcome;
+    const Outcome outcome = begin(lane_index, mine);
+    return outcome == Outcome::progressed ? finish(lane_index, mine) : outcome;
   }
 
   // The two halves of a step. A target may delay the moves of several lanes that have begun, and make these moves
   // together before any of the lanes finishes: for other lanes an operation that has begun is not done.
-  SCCL_CALLED Outcome begin(u32 lane_index, Begun& begun) {
-    const Lane& lane = program_.lanes[lane_index];
-    LaneState& state = lanes_[lane_index];
+  SCCL_CALLED Outcome begin(u32 lane_index, Begun& mine) {
+    Begun& begun = target().begun(mine);
+    const Lane& lane = program().lanes[lane_index];
+    LaneState& state = lanes()[lane_index];
     Turn& turn = begun.turn;
-    const Outcome ready = target_.await(
+    const Outcome ready = target().await(
         [&] {
           for (;;) {
             if (is_finished(lane, state)) return Outcome::finished;
             turn = turn_of(lane, state);
             const Outcome found = readiness(turn, state);
             if (Target::kAlone || found != Outcome::progressed || turn.op->kind == OpKind::move) return found;
-            pass_run(lane, turn, state, target_.lane_word(lanes_, lane_index));
+            pass_run(lane, turn, state, target().lane_word(lanes(), lane_index));
           }
         },
         [&] { acquire_owed(); });
@@ -56,8 +54,8 @@ class Interpreter {
     if (turn.acts) {
       const Op& op = *turn.op;
       if constexpr (!Target::kAlone)
-        if (is_flagged(op) && !target_.all([&] { return words_arrived(op, turn.elements); }))
-          return target_.agree([&] { return look_for_missing(op, state); });
+        if (is_flagged(op) && !target().all([&] { return words_arrived(op, turn.elements); }))
+          return target().agree([&] { return look_for_missing(op, state); });
       motion = execute(op, turn.slice, turn.elements);
     } else {
       hold_nothing();
@@ -66,40 +64,47 @@ class Interpreter {
     return motion == Motion::failed ? Outcome::failed : Outcome::progressed;
   }
 
-  SCCL_CALLED Outcome finish(u32 lane_index, const Begun& begun) {
+  SCCL_CALLED Outcome finish(u32 lane_index, Begun& mine) {
+    const Begun& begun = target().begun(mine);
     if (!Target::kAlone && begun.motion == Motion::messages && begun.turn.op->kind == OpKind::move &&
-        !deliver(*begun.turn.op, begun.turn.slice, begun.turn.elements * call_.element_bytes))
+        !deliver(*begun.turn.op, begun.turn.slice, begun.turn.elements * call().element_bytes))
       return Outcome::failed;
-    const Lane& lane = program_.lanes[lane_index];
-    LaneState& state = lanes_[lane_index];
-    target_.commit([&] {
+    const Lane& lane = program().lanes[lane_index];
+    LaneState& state = lanes()[lane_index];
+    target().commit([&] {
       if (begun.motion != Motion::none) {
         if (Target::kAlone && begun.turn.op->kind == OpKind::post) describe_buffers(*begun.turn.op, begun.turn.slice);
-        target_.release(reach(begun));
+        target().release(reach(begun));
         complete(begun.turn, begun.motion);
       }
-      advance(lane, *begun.turn.op, state, target_.lane_word(lanes_, lane_index));
+      advance(lane, *begun.turn.op, state, target().lane_word(lanes(), lane_index));
     });
     // In a block only the leader knows whether the lane has finished; the next begin() tells all threads.
     return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
   }
 
  private:
+  using View::call;
+  using View::connections;
+  using View::lanes;
+  using View::owed;
+  using View::program;
+  using View::target;
   // Descriptors of buffers always travel through slots.
   using Simple = Slots<Target>;
 
   Turn turn_of(const Lane& lane, const LaneState& state) const {
-    const Op& op = program_.ops[lane.op_begin + state.op];
+    const Op& op = program().ops[lane.op_begin + state.op];
     if (op.kind != OpKind::move) return {&op, state.slice, 0, is_present(op)};
     const u64 elements = slice_elements(op, state.slice);
     return {&op, state.slice, elements, elements > 0};
   }
 
-  bool is_present(const Op& op) const { return (call_.chunks[op.chunk].flags & kAbsent) == 0; }
+  bool is_present(const Op& op) const { return (call().chunks[op.chunk].flags & kAbsent) == 0; }
 
   void acquire_owed() {
-    target_.acquire(owed_);
-    owed_ = Scope::none;
+    target().acquire(owed());
+    owed() = Scope::none;
   }
 
   // Leader of a block: the operation of this turn, which moves no data, and those of its kind that follow it and are
@@ -114,7 +119,7 @@ class Interpreter {
     acquire_owed();
     if (ops->kind == OpKind::post)
       SCCL_ROLLED for (u32 i = 0; i < count; ++i) if (is_present(ops[i])) describe_buffers(ops[i], turn.slice);
-    if (ops->kind != OpKind::drain) target_.release(Scope::system);
+    if (ops->kind != OpKind::drain) target().release(Scope::system);
     SCCL_ROLLED for (u32 i = 0; i < count; ++i) {
       if (is_present(ops[i])) complete({&ops[i], turn.slice, 0, true}, Motion::messages);
       advance(lane, ops[i], state, told);
@@ -122,27 +127,27 @@ class Interpreter {
   }
 
   bool is_finished(const Lane& lane, const LaneState& state) const {
-    return is_lane_through(state, lane.order == LaneOrder::slice_major, lane.op_count, call_.slice_count);
+    return is_lane_through(state, lane.order == LaneOrder::slice_major, lane.op_count, call().slice_count);
   }
 
   u64 slice_elements(const Op& op, u64 slice) const {
-    const u64 begin = slice * call_.slice_elements;
-    const u64 total = call_.chunks[op.chunk].elements;
+    const u64 begin = slice * call().slice_elements;
+    const u64 total = call().chunks[op.chunk].elements;
     if (begin >= total) return 0;
-    return total - begin < call_.slice_elements ? total - begin : call_.slice_elements;
+    return total - begin < call().slice_elements ? total - begin : call().slice_elements;
   }
 
   // How far the results of an operation must be visible before the operation is reported as done.
   Scope reach(const Begun& begun) const {
     const Op& op = *begun.turn.op;
     const bool told = op.kind != OpKind::move || op.receives || (op.sends && is_fenced());
-    return told ? Scope::system : program_.lane_count > 1 ? Scope::device : Scope::none;
+    return told ? Scope::system : program().lane_count > 1 ? Scope::device : Scope::none;
   }
 
   void advance(const Lane& lane, const Op& op, LaneState& state, u64* told) {
     // An operation of an op-major lane runs only over the slices of its own chunk.
     pass_operation(state, lane.order == LaneOrder::slice_major, lane.op_count, [&] {
-      return op.kind != OpKind::move || (state.slice + 1) * call_.slice_elements >= call_.chunks[op.chunk].elements;
+      return op.kind != OpKind::move || (state.slice + 1) * call().slice_elements >= call().chunks[op.chunk].elements;
     });
     state.blocked_on_peer = -1;
     Target::store_lane(told, state.finished);
@@ -150,15 +155,15 @@ class Interpreter {
 
   bool dependencies_met(const Op& op, const LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
-      const Dependency& wait = program_.dependencies[op.dependency_begin + i];
+      const Dependency& wait = program().dependencies[op.dependency_begin + i];
       const u64 needed =
-          operations_awaited<u64>(state.slice, wait.distance, program_.lanes[wait.lane].op_count, wait.op);
+          operations_awaited<u64>(state.slice, wait.distance, program().lanes[wait.lane].op_count, wait.op);
       if (needed == 0) continue;
-      u64* const word = target_.lane_word(lanes_, wait.lane);
+      u64* const word = target().lane_word(lanes(), wait.lane);
       const u64 finished = Target::load_lane(word);
       owe(Scope::device);
       if (finished < needed) {
-        target_.watch(word, finished);
+        target().watch(word, finished);
         return false;
       }
     }
@@ -189,20 +194,20 @@ class Interpreter {
 
   // The leader has read a word that allows other reads or writes. The fence follows once the operation is ready.
   void owe(Scope scope) {
-    if (Target::kSignedFlags && scope > owed_) owed_ = scope;
+    if (Target::kSignedFlags && scope > owed()) owed() = scope;
   }
 
   // Blocked until `word` no longer holds `seen`.
   Outcome blocked_at(const u64* word, u64 seen, LaneState& state, const Connection& connection) {
-    target_.watch(word, seen);
+    target().watch(word, seen);
     return blocked(state, connection);
   }
 
   Outcome messages_ready(const Op& op, LaneState& state, u64 elements) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-      const Access& operand = program_.operands[op.operand_begin + i];
+      const Access& operand = program().operands[op.operand_begin + i];
       if (operand.via == Via::local) continue;
-      Connection& connection = connections_[operand.connection];
+      Connection& connection = connections()[operand.connection];
       const bool message = op.kind == OpKind::move && operand.via == Via::slot;
       if (message && goes_by_words()) continue;  // words_arrived() waits for all at a time
       const Outcome arrival =
@@ -211,9 +216,9 @@ class Interpreter {
       if (arrival != Outcome::progressed) return arrival;
     }
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
+      const Access& destination = program().destinations[op.destination_begin + i];
       if (destination.via == Via::local) continue;
-      Connection& connection = connections_[destination.connection];
+      Connection& connection = connections()[destination.connection];
       if (destination.via == Via::remote) {
         const Outcome arrival = arrived<Simple>(op, connection, state);
         if (arrival != Outcome::progressed) return arrival;
@@ -221,24 +226,24 @@ class Interpreter {
         owe(Scope::system);
         if (!Simple::drained(connection))
           return blocked_at(&Simple::tail(connection).value, Simple::seen_tail(connection), state, connection);
-      } else if (const Outcome room = room_for(op, connection, elements * call_.element_bytes, state);
+      } else if (const Outcome room = room_for(op, connection, elements * call().element_bytes, state);
                  room != Outcome::progressed) {
         return room;
       } else if constexpr (Target::kLendsSlots) {
         const bool lends = op.kind == OpKind::move && with_protocol([](auto wire) { return wire.kLends; });
-        if (const Connection* reader = lends ? target_.still_read(connection) : nullptr)
+        if (const Connection* reader = lends ? target().still_read(connection) : nullptr)
           return blocked(state, reader->peer);
       }
     }
     return Outcome::progressed;
   }
 
-  u32 signature(const Op& op) const { return call_.signature ^ call_.chunks[op.chunk].tag; }
+  u32 signature(const Op& op) const { return call().signature ^ call().chunks[op.chunk].tag; }
 
   // Calls f with an object of the protocol's type.
   template <typename Function>
   decltype(auto) with_protocol(Function&& function) const {
-    return Binding::with(call_, function);
+    return Binding::with(call(), function);
   }
 
   bool is_fenced() const {
@@ -255,7 +260,7 @@ class Interpreter {
     if (sight == Sight::ours) return Outcome::progressed;
     if (sight == Sight::of_another_call) return mismatch(state, connection.peer);
     if constexpr (!Target::kSignedFlags)
-      target_.awaits(word, Wire::kFlagShift, Wire::flag(connection, signature(op)), Wire::payload(connection, 0));
+      target().awaits(word, Wire::kFlagShift, Wire::flag(connection, signature(op)), Wire::payload(connection, 0));
     return blocked_at(word, seen, state, connection);
   }
 
@@ -267,17 +272,17 @@ class Interpreter {
   // Copies the messages that have begun into the bounce buffers, each thread its share; what has come stays there until
   // all has.
   bool words_arrived(const Op& op, u64 elements) {
-    const u64 bytes = elements * call_.element_bytes;
+    const u64 bytes = elements * call().element_bytes;
+    const Access* const operands = program().operands + op.operand_begin;
+    Connection* const ends = connections();
     return with_protocol([&](auto wire) {
       using Wire = decltype(wire);
       if constexpr (Wire::kByWords) {
-        return Wire::take_words(target_, connections_, program_.operands + op.operand_begin, op.operand_count, bytes,
-                                signature(op));
+        return Wire::take_words(ends, operands, op.operand_count, bytes, signature(op));
       } else {
         SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-          const Access& operand = program_.operands[op.operand_begin + i];
-          if (operand.via != Via::slot) continue;
-          if (!Wire::whole(connections_[operand.connection], target_.bounce(i), bytes, signature(op))) return false;
+          if (operands[i].via != Via::slot) continue;
+          if (!Wire::whole(ends[operands[i].connection], Target::bounce(i), bytes, signature(op))) return false;
         }
         return true;
       }
@@ -287,13 +292,13 @@ class Interpreter {
   // Leader: some message that has begun is not there, or is of another call.
   Outcome look_for_missing(const Op& op, LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-      const Access& operand = program_.operands[op.operand_begin + i];
+      const Access& operand = program().operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
-      Connection& connection = connections_[operand.connection];
+      Connection& connection = connections()[operand.connection];
       const Outcome arrival = with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); });
       if (arrival != Outcome::progressed) return arrival;
     }
-    return blocked(state, connections_[first_connection(program_, op)].peer);
+    return blocked(state, connections()[first_connection(program(), op)].peer);
   }
 
   // The tail is read again only when the ring looks full. A new tail allows stores into slots, so a fence is owed.
@@ -312,7 +317,7 @@ class Interpreter {
 
   void hold_nothing() {
     if constexpr (!Target::kAlone)
-      if (Target::leads()) target_.hold_move(0, false, 0, 0, 1);
+      if (Target::leads()) target().hold_move(0, false, 0, 0, 1);
   }
 
   Motion execute(const Op& op, u64 slice, u64 elements) {
@@ -325,12 +330,12 @@ class Interpreter {
     const Op& op = *turn.op;
     switch (op.kind) {
       case OpKind::move:
-        if (motion == Motion::messages) finish_messages(op, turn.slice, turn.elements * call_.element_bytes);
+        if (motion == Motion::messages) finish_messages(op, turn.slice, turn.elements * call().element_bytes);
         return;
       case OpKind::post:
         return post(op);
       case OpKind::release:
-        return release(connections_[program_.operands[op.operand_begin].connection]);
+        return release(connections()[program().operands[op.operand_begin].connection]);
       case OpKind::drain:
         return;
     }
@@ -338,41 +343,41 @@ class Interpreter {
 
   // Describes the buffers as a whole, or the one place of a point-to-point transfer.
   void describe_buffers(const Op& op, u64 slice) {
-    const Access& access = program_.destinations[op.destination_begin];
-    Connection& connection = connections_[access.connection];
+    const Access& access = program().destinations[op.destination_begin];
+    Connection& connection = connections()[access.connection];
     SlotHeader& header = Simple::header(connection);
-    header.input_address = reinterpret_cast<u64>(access.buffer == Buffer::none ? call_.input : local(access, slice));
-    header.output_address = reinterpret_cast<u64>(call_.output);
-    header.scale_bits = call_.scale_bits;
+    header.input_address = reinterpret_cast<u64>(access.buffer == Buffer::none ? call().input : local(access, slice));
+    header.output_address = reinterpret_cast<u64>(call().output);
+    header.scale_bits = call().scale_bits;
   }
 
   void post(const Op& op) {
-    Connection& connection = connections_[program_.destinations[op.destination_begin].connection];
+    Connection& connection = connections()[program().destinations[op.destination_begin].connection];
     Simple::publish(connection, signature(op), 0);
-    target_.ring(connection);
+    target().ring(connection);
   }
 
   void release(Connection& connection) {
     Simple::consume(connection);
-    target_.ring(connection);
+    target().ring(connection);
   }
 
-  u8* local(const Access& access, u64 slice) const { return local_address(call_, access, slice); }
+  u8* local(const Access& access, u64 slice) const { return local_address(call(), access, slice); }
 
   u64 remote_address(const Access& access, u64 slice) {
-    Connection& connection = connections_[access.connection];
+    Connection& connection = connections()[access.connection];
     const SlotHeader& header = Simple::header(connection);
     const bool input = access.buffer == Buffer::input;
     const u64 posted = input ? header.input_address : header.output_address;
-    const u64* const shifts = input ? call_.input_shifts : call_.output_shifts;
-    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(call_, access, slice);
+    const u64* const shifts = input ? call().input_shifts : call().output_shifts;
+    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(call(), access, slice);
   }
 
   Motion move(const Op& op, u64 slice, u64 elements) {
-    const u64 bytes = elements * call_.element_bytes;
+    const u64 bytes = elements * call().element_bytes;
     const bool scaled = scales(op);
     const u32 divisor = divisor_of(op);
-    if (!scaled && divisor <= 1 && is_remote_copy(program_, op, connections_))
+    if (!scaled && divisor <= 1 && is_remote_copy(program(), op, connections()))
       return copy_from_peer(op, slice, bytes) ? Motion::quiet : Motion::failed;
     if (!gather_operands(op, slice, bytes)) return Motion::failed;
     const bool copies = op.operand_count == 1 && !scaled && divisor <= 1;
@@ -380,25 +385,25 @@ class Interpreter {
     if constexpr (!Target::kAlone) {
       // The data moves later, outside of the interpreter, so that the interpreter's state takes no registers meanwhile.
       if (Target::leads())
-        target_.hold_move(op.operand_count, scaled, copies && in_place_already(sinks) ? 0 : sinks, elements, divisor);
+        target().hold_move(op.operand_count, scaled, copies && in_place_already(sinks) ? 0 : sinks, elements, divisor);
       return Motion::messages;
     }
     if (!(copies && in_place_already(sinks)))
-      target_.reduce_copy(call_, target_.sources(), op.operand_count, scaled, target_.sinks(), sinks, elements,
-                          divisor);
+      target().reduce_copy(call(), target().sources(), op.operand_count, scaled, target().sinks(), sinks, elements,
+                           divisor);
     return deliver(op, slice, bytes) ? Motion::messages : Motion::failed;
   }
 
-  bool scales(const Op& op) const { return call_.scaled && reads_input(program_, op); }
-  u32 divisor_of(const Op& op) const { return op.completes ? call_.divisor : 1; }
+  bool scales(const Op& op) const { return call().scaled && reads_input(program(), op); }
+  u32 divisor_of(const Op& op) const { return op.completes ? call().divisor : 1; }
 
-  bool in_place_already(u32 n) { return n == 0 || (n == 1 && target_.sources()[0].data == target_.sinks()[0]); }
+  bool in_place_already(u32 n) { return n == 0 || (n == 1 && target().sources()[0].data == target().sinks()[0]); }
 
   bool copy_from_peer(const Op& op, u64 slice, u64 bytes) {
-    const Access& operand = program_.operands[op.operand_begin];
-    const Access& destination = program_.destinations[op.destination_begin];
-    return target_.fetch(connections_[operand.connection], local(destination, slice), remote_address(operand, slice),
-                         bytes);
+    const Access& operand = program().operands[op.operand_begin];
+    const Access& destination = program().destinations[op.destination_begin];
+    return target().fetch(connections()[operand.connection], local(destination, slice), remote_address(operand, slice),
+                          bytes);
   }
 
   // The threads of a block share the operands, whose addresses may lie in headers that they have to load.
@@ -406,23 +411,23 @@ class Interpreter {
     if constexpr (Target::kAlone) {
       return gather_operands(op, slice, bytes, 0, 1);
     } else {
-      return target_.all([&] { return gather_operands(op, slice, bytes, Target::thread(), Target::threads()); });
+      return target().all([&] { return gather_operands(op, slice, bytes, Target::thread(), Target::threads()); });
     }
   }
   bool gather_operands(const Op& op, u64 slice, u64 bytes, u32 first, u32 step) {
     SCCL_ROLLED for (u32 i = first; i < op.operand_count; i += step) {
-      const Access& operand = program_.operands[op.operand_begin + i];
+      const Access& operand = program().operands[op.operand_begin + i];
       const bool original = operand.buffer == Buffer::input && operand.via != Via::slot;
-      Source source{nullptr, original ? call_.scale_bits : Target::one_bits(call_.type)};
+      Source source{nullptr, original ? call().scale_bits : Target::one_bits(call().type)};
       if (operand.via == Via::local) {
         source.data = local(operand, slice);
       } else {
-        Connection& connection = connections_[operand.connection];
+        Connection& connection = connections()[operand.connection];
         source.data = arrived_data(operand, connection, i, slice, bytes);
         if (source.data == nullptr) return false;
         if (original) source.scale_bits = Simple::header(connection).scale_bits;
       }
-      target_.sources()[i] = source;
+      target().sources()[i] = source;
     }
     return true;
   }
@@ -431,15 +436,15 @@ class Interpreter {
   const u8* arrived_data(const Access& operand, Connection& connection, u32 index, u64 slice, u64 bytes) {
     if (operand.via == Via::slot)
       return with_protocol(
-          [&](auto wire) { return arrived_payload<decltype(wire)>(connection, target_.bounce(index), bytes); });
+          [&](auto wire) { return arrived_payload<decltype(wire)>(connection, target().bounce(index), bytes); });
     if (connection.maps_buffers) return reinterpret_cast<const u8*>(remote_address(operand, slice));
-    u8* const bounce = target_.bounce(index);
-    return target_.fetch(connection, bounce, remote_address(operand, slice), bytes) ? bounce : nullptr;
+    u8* const bounce = target().bounce(index);
+    return target().fetch(connection, bounce, remote_address(operand, slice), bytes) ? bounce : nullptr;
   }
   template <class Wire>
   const u8* arrived_payload(Connection& connection, u8* bounce, u64 bytes) const {
     if constexpr (Target::kLendsSlots && Wire::kLends)
-      if (const u64 lent = Wire::header(connection).lent; lent != 0) return target_.lent_payload(lent);
+      if (const u64 lent = Wire::header(connection).lent; lent != 0) return target().lent_payload(lent);
     if constexpr (Wire::kInPlace) {
       return Wire::payload(connection, bytes);
     } else {
@@ -462,24 +467,24 @@ class Interpreter {
   bool needs_delivery(const Access& destination) const {
     if (destination.via == Via::local) return false;
     if (destination.via == Via::slot) return !lies_in_place();
-    return !connections_[destination.connection].maps_buffers;
+    return !connections()[destination.connection].maps_buffers;
   }
 
   // Collects the addresses that the mover can write. If all destinations need a delivery, the result goes to a bounce
   // buffer, or stays where it is if the operation is a copy. A copy onto its own source (a block in place) is left out,
   // because other lanes read the block there.
   u32 place_destinations(const Op& op, u64 slice, u64 bytes, bool copies) {
-    const Access& first = program_.operands[op.operand_begin];
+    const Access& first = program().operands[op.operand_begin];
     const u8* const copied = copies && first.via == Via::local ? local(first, slice) : nullptr;
     u32 count = 0;
     bool deliveries = false;
     bool written = false;  // a slot that several ranks read is among the sinks
     const auto place = [&](u8* sink) {
-      if (Target::leads()) target_.sinks()[count] = sink;
+      if (Target::leads()) target().sinks()[count] = sink;
       ++count;
     };
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
+      const Access& destination = program().destinations[op.destination_begin + i];
       if (needs_delivery(destination))
         deliveries = true;
       else if (destination.via == Via::local && local(destination, slice) == copied)
@@ -487,47 +492,49 @@ class Interpreter {
       else if (destination.via == Via::local)
         place(local(destination, slice));
       else if (destination.via == Via::slot) {
-        Connection& connection = connections_[destination.connection];
+        Connection& connection = connections()[destination.connection];
         if constexpr (Target::kLendsSlots)
           if (stays(op, connection, bytes)) continue;
-        const bool shares = Target::shares_slots(call_, connection);
+        const bool shares = Target::shares_slots(call(), connection);
         if (shares && written) continue;
         written = written || shares;
-        target_.fills_slot(count, connection);
+        target().fills_slot(count, connection);
         place(slot_payload(connection, bytes));
       } else
         place(reinterpret_cast<u8*>(remote_address(destination, slice)));
     }
     if (deliveries && count == 0)
-      place(copies && Target::leads() ? const_cast<u8*>(target_.sources()[0].data) : target_.result());
+      place(copies && Target::leads() ? const_cast<u8*>(target().sources()[0].data) : target().result());
     return count;
   }
 
   bool deliver(const Op& op, u64 slice, u64 bytes) {
     if (goes_by_words()) {
       if (!op.sends) return true;
-      target_.sync();
+      target().sync();
+      const Access* const destinations = program().destinations + op.destination_begin;
+      Connection* const ends = connections();
+      const u8* const result = target().sinks()[0];
       with_protocol([&](auto wire) {
         if constexpr (decltype(wire)::kByWords)
-          wire.put_words(connections_, program_.destinations + op.destination_begin, op.destination_count,
-                         target_.sinks()[0], bytes, signature(op));
+          wire.put_words(ends, destinations, op.destination_count, result, bytes, signature(op));
       });
       return true;
     }
     bool result_seen = false;
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
+      const Access& destination = program().destinations[op.destination_begin + i];
       if (!needs_delivery(destination)) continue;
-      Connection& connection = connections_[destination.connection];
-      if (!result_seen) target_.sync();
+      Connection& connection = connections()[destination.connection];
+      if (!result_seen) target().sync();
       result_seen = true;
-      const u8* result = target_.sinks()[0];
+      const u8* result = target().sinks()[0];
       if (destination.via == Via::slot)
         with_protocol([&](auto wire) {
           using Wire = decltype(wire);
           if constexpr (!Wire::kInPlace && !Wire::kByWords) Wire::pack(connection, result, bytes, signature(op));
         });
-      else if (!target_.put(connection, remote_address(destination, slice), result, bytes))
+      else if (!target().put(connection, remote_address(destination, slice), result, bytes))
         return false;
     }
     return true;
@@ -535,23 +542,24 @@ class Interpreter {
 
   // A payload for another host that stays where it is: it is sent from there.
   bool stays(const Op& op, const Connection& connection, u64 bytes) {
-    const Access& from = program_.operands[op.operand_begin];
+    const Access& from = program().operands[op.operand_begin];
     const bool copies = op.operand_count == 1 && from.via == Via::local && !scales(op) && divisor_of(op) <= 1;
     return copies && with_protocol([](auto wire) { return wire.kLends; }) &&
-           target_.shows(connection, from.buffer, bytes);
+           target().shows(connection, from.buffer, bytes);
   }
 
   // Called before the headers are published: each header says where its payload lies.
   void address_slots(const Op& op, u64 slice, u64 bytes) {
     Connection* lender = nullptr;
     for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
+      const Access& destination = program().destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
-      Connection& connection = connections_[destination.connection];
-      const bool shares = Target::shares_slots(call_, connection);
+      Connection& connection = connections()[destination.connection];
+      const bool shares = Target::shares_slots(call(), connection);
       u64& lent = Simple::header(connection).lent;
-      lent = shares && lender != nullptr ? target_.lend(*lender, connection) : 0;
-      if (stays(op, connection, bytes)) lent = reinterpret_cast<u64>(local(program_.operands[op.operand_begin], slice));
+      lent = shares && lender != nullptr ? target().lend(*lender, connection) : 0;
+      if (stays(op, connection, bytes))
+        lent = reinterpret_cast<u64>(local(program().operands[op.operand_begin], slice));
       if (shares && lender == nullptr) lender = &connection;
     }
   }
@@ -560,38 +568,31 @@ class Interpreter {
     if constexpr (Target::kLendsSlots)
       if (with_protocol([](auto wire) { return wire.kLends; })) address_slots(op, slice, bytes);
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
+      const Access& destination = program().destinations[op.destination_begin + i];
       if (destination.via != Via::slot) continue;
-      Connection& connection = connections_[destination.connection];
+      Connection& connection = connections()[destination.connection];
       with_protocol([&](auto wire) { wire.publish(connection, signature(op), bytes); });
     }
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-      const Access& operand = program_.operands[op.operand_begin + i];
+      const Access& operand = program().operands[op.operand_begin + i];
       if (operand.via != Via::slot) continue;
-      Connection& connection = connections_[operand.connection];
+      Connection& connection = connections()[operand.connection];
       with_protocol([&](auto wire) { wire.consume(connection, bytes); });
     }
     wake_peers(op);
   }
 
   void wake_peers(const Op& op) {
-    target_.fence();
+    target().fence();
     SCCL_ROLLED for (u32 i = 0; i < op.destination_count; ++i) {
-      const Access& destination = program_.destinations[op.destination_begin + i];
-      if (destination.via == Via::slot) target_.ring_after_fence(connections_[destination.connection]);
+      const Access& destination = program().destinations[op.destination_begin + i];
+      if (destination.via == Via::slot) target().ring_after_fence(connections()[destination.connection]);
     }
     SCCL_ROLLED for (u32 i = 0; i < op.operand_count; ++i) {
-      const Access& operand = program_.operands[op.operand_begin + i];
-      if (operand.via == Via::slot) target_.ring_after_fence(connections_[operand.connection]);
+      const Access& operand = program().operands[op.operand_begin + i];
+      if (operand.via == Via::slot) target().ring_after_fence(connections()[operand.connection]);
     }
   }
-
-  Scope owed_ = Scope::none;  // leader only: the reach that fence A must have
-  const Program& program_;
-  const Call& call_;
-  Connection* connections_;
-  LaneState* lanes_;
-  Target& target_;
 };
 
 }  // namespace sccl::device

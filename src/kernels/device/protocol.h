@@ -205,8 +205,7 @@ struct LowLatency {
 
   // All threads: the messages of several peers, which are on their way at a time. False: some word is not there, or is
   // of another call.
-  static bool take_words(Target& target, Connection* connections, const Access* operands, u32 operand_count, u64 bytes,
-                         u32 signature) {
+  static bool take_words(Connection* connections, const Access* operands, u32 operand_count, u64 bytes, u32 signature) {
     const u32 words = word_count(bytes);
     const u32 count = operand_count * words;
     SCCL_ROLLED for (u32 at = Target::thread(); at < count; at += Target::threads()) {
@@ -214,8 +213,8 @@ struct LowLatency {
       if (operands[i].via != Via::slot) continue;
       Connection& connection = connections[operands[i].connection];
       u32 polls = 0;
-      while (!take_word(connection, at - i * words, target.bounce(i), bytes, signature))
-        if (++polls >= target.patience()) return false;
+      while (!take_word(connection, at - i * words, Target::bounce(i), bytes, signature))
+        if (++polls >= Target::patience()) return false;
     }
     return true;
   }

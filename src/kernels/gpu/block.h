@@ -37,8 +37,17 @@ struct BlockMemory {
   // Of this channel; in shared memory if staged:
   DeviceConnection* connections;
   LaneState* lanes;
-  u32 words[2];  // what the leader tells all threads; used in turns
+  // Places for one operation:
+  Source* sources;
+  u8** sinks;
+  u8* bounce;  // of the lane that the leader steps
+  u64 bounce_bytes;
+  u32 word;        // what the leader tells all threads
+  bool lone_lane;  // the block runs one lane only
   // Leader only. Kept here so that they take no registers while data moves.
+  Scope owed;
+  const CallArguments* arguments;
+  u64* lane_words;  // of this channel: where a lane's progress is published, a LaneState apart
   const u64* watched;
   u64 seen;
   StopSigns signs;
@@ -49,21 +58,20 @@ struct BlockMemory {
   Chunk chunks[kInlineChunks];
 };
 
-inline Source* source_places(u8* places) { return reinterpret_cast<Source*>(places); }
-inline u8** sink_places(u8* places, u32 most_operands) {
-  return reinterpret_cast<u8**>(places + most_operands * sizeof(Source));
-}
+// One for each block, at an address that the compiler knows.
+SCCL_BLOCK_VARIABLE(BlockMemory, block_memory)
 
-// Not a member of Block, so that the compiler knows that `memory` and `places` are shared memory.
+// All threads.
 template <class Mover>
-inline void make_move(const CallArguments& arguments, const BlockMemory& memory, u8* places) {
+inline void make_move() {
   block_sync();
+  const BlockMemory& memory = block_memory();
   const HeldMove& move = memory.move;
-  move_block<Mover>(source_places(places), move.sources, sink_places(places, arguments.most_operands), move.sinks,
-                    move.elements, move.divisor, {memory.call.type, memory.call.kernel, memory.call.element_bytes},
-                    move.scaled);
+  move_block<Mover>(memory.sources, move.sources, memory.sinks, move.sinks, move.elements, move.divisor,
+                    {memory.call.type, memory.call.kernel, memory.call.element_bytes}, move.scaled);
 }
 
+// Has no members: what it knows lies in the block's memory.
 class Block {
  public:
   using Connection = DeviceConnection;
@@ -81,8 +89,11 @@ class Block {
   }
   static constexpr bool kKeepsLines = true;  // the runtime decides which links carry lines
 
-  Block(const CallArguments& arguments, BlockMemory& memory, u8* places, bool lone_lane)
-      : arguments_(arguments), memory_(memory), places_(places), lone_lane_(lone_lane) {}
+  static const Program& program() { return block_memory().program; }
+  static const Call& call() { return block_memory().call; }
+  static Connection* connections() { return block_memory().connections; }
+  static LaneState* lanes() { return block_memory().lanes; }
+  static Scope& owed() { return block_memory().owed; }
 
   static constexpr bool kSignedFlags = true;
   static u64 load_polled(const u64* from) { return load_relaxed_system(from); }
@@ -100,7 +111,7 @@ class Block {
   static u64 one_bits(DataType type) { return one_of(type); }
 
   // Polls of a word before the leader looks whether to wait on.
-  u32 patience() const { return lone_lane_ ? 64 : 1; }
+  static u32 patience() { return block_memory().lone_lane ? 64 : 1; }
   static u32 thread() { return thread_index(); }
   static u32 threads() { return thread_count(); }
   static bool leads() { return thread_index() == 0; }
@@ -119,11 +130,12 @@ class Block {
     block_sync();
     if (leads()) function();
   }
+  // A barrier must come between two of these: threads may still read the word. An operation has one, and run_lanes()
+  // where nothing moved.
   template <typename Function>
-  auto agree(Function&& function) {
+  static auto agree(Function&& function) {
     using Result = decltype(function());
-    u32& word = memory_.words[turn_];
-    turn_ ^= 1;  // threads read the other word until the next barrier
+    u32& word = block_memory().word;
     if (leads()) word = static_cast<u32>(function());
     block_sync();
     return static_cast<Result>(word);
@@ -131,40 +143,40 @@ class Block {
   // As agree(), but a leader with a single lane polls until the lane can go on. One place calls the function, so that
   // the kernel contains its code once.
   template <typename Function, typename Then>
-  Outcome await(Function&& function, Then&& then) {
+  static Outcome await(Function&& function, Then&& then) {
     return agree([&] {
       Outcome outcome;
       do outcome = function();
-      while (outcome == Outcome::blocked && lone_lane_ && word_changes());
+      while (outcome == Outcome::blocked && block_memory().lone_lane && word_changes());
       if (outcome == Outcome::progressed) then();
       return outcome;
     });
   }
-  Begun& begun(Begun&) { return memory_.begun; }
-  void watch(const u64* word, u64 seen) {
-    memory_.watched = word;
-    memory_.seen = seen;
+  static Begun& begun(Begun&) { return block_memory().begun; }
+  static void watch(const u64* word, u64 seen) {
+    block_memory().watched = word;
+    block_memory().seen = seen;
   }
-  // `lanes` may be a staged copy; other blocks read a lane's progress in the original.
-  u64* lane_word(LaneState*, u32 lane) const {
-    const u32 channel = block_index() / arguments_.blocks_per_channel;
-    return &arguments_.lanes[channel * arguments_.program.lane_count + lane].finished;
-  }
-
-  Source* sources() { return source_places(places_); }
-  u8** sinks() { return sink_places(places_, arguments_.most_operands); }
-  u8* bounce(u32 operand) { return bounce_ + (operand + 1) * arguments_.bounce_bytes; }
-  u8* result() { return bounce_; }
-  void enter_lane(u32 lane, const LaneState& state) {
-    if (leads()) {
-      memory_.state = &state;
-      memory_.lane = lane;
-    }
-    bounce_ = arguments_.bounce + static_cast<u64>(lane) * arguments_.bounce_buffers * arguments_.bounce_bytes;
+  // The lanes may be a staged copy; other blocks read a lane's progress in the original.
+  static u64* lane_word(LaneState*, u32 lane) {
+    return block_memory().lane_words + lane * (sizeof(LaneState) / sizeof(u64));
   }
 
-  void hold_move(u32 sources, bool scaled, u32 sinks, u64 elements, u32 divisor) {
-    memory_.move = {sources, sinks, divisor, scaled, elements};
+  static Source* sources() { return block_memory().sources; }
+  static u8** sinks() { return block_memory().sinks; }
+  static u8* bounce(u32 operand) { return block_memory().bounce + (operand + 1) * block_memory().bounce_bytes; }
+  static u8* result() { return block_memory().bounce; }
+  // Between two barriers of the block: other threads use what is set here after the second one.
+  static void enter_lane(const CallArguments& arguments, u32 lane, const LaneState& state) {
+    if (!leads()) return;
+    block_memory().state = &state;
+    block_memory().lane = lane;
+    block_memory().bounce =
+        arguments.bounce + static_cast<u64>(lane) * arguments.bounce_buffers * arguments.bounce_bytes;
+  }
+
+  static void hold_move(u32 sources, bool scaled, u32 sinks, u64 elements, u32 divisor) {
+    block_memory().move = {sources, sinks, divisor, scaled, elements};
   }
   static void reduce_copy(const Call&, const Source*, u32, bool, u8* const*, u32, u64, u32) {}  // hold_move() instead
 
@@ -177,11 +189,11 @@ class Block {
   static void fills_slot(u32, const Connection&) {}
 
   // Whether the block must stop; all threads get the same answer.
-  bool stopped() {
-    return agree([&] { return must_stop(); });
+  static bool stopped() {
+    return agree([] { return must_stop(); });
   }
   // Leader only: reports the reason to the host and to the other ranks. Only the first reason counts.
-  void stop(StopReason reason, int peer) { stop_all_ranks(arguments_, reason, peer); }
+  static void stop(StopReason reason, int peer) { stop_all_ranks(*block_memory().arguments, reason, peer); }
 
  private:
   static void fence_of(Scope scope) {
@@ -189,27 +201,21 @@ class Block {
     if (scope == Scope::device) fence_device();
   }
   // False: the block must stop.
-  bool word_changes() {
-    const u64* const word = memory_.watched;
-    const u64 seen = memory_.seen;
+  static bool word_changes() {
+    const u64* const word = block_memory().watched;
+    const u64 seen = block_memory().seen;
     while (load_relaxed_system(word) == seen) {
       if (must_stop()) return false;
       pause();
     }
     return true;
   }
-  bool must_stop() {
-    if (!memory_.stop_seen)
-      memory_.stop_seen = memory_.signs.look(arguments_, memory_.state->blocked_on_peer, memory_.state, memory_.lane);
-    return memory_.stop_seen;
+  static bool must_stop() {
+    BlockMemory& memory = block_memory();
+    if (!memory.stop_seen)
+      memory.stop_seen = memory.signs.look(*memory.arguments, memory.state->blocked_on_peer, memory.state, memory.lane);
+    return memory.stop_seen;
   }
-
-  const CallArguments& arguments_;
-  BlockMemory& memory_;
-  u8* places_;
-  u8* bounce_ = nullptr;
-  bool lone_lane_;
-  u32 turn_ = 0;
 };
 
 }  // namespace sccl::device::gpu

@@ -85,38 +85,48 @@ inline void copy_connections(const CallArguments& arguments, const Program& prog
   }
 }
 
-inline void stage(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& places) {
+inline void stage(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& staged) {
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const Staging& staging = arguments.staging;
-  copy_staged(places.program, arguments.program.ops, staging.program_bytes);
+  copy_staged(staged.program, arguments.program.ops, staging.program_bytes);
   if (arguments.call.chunks == nullptr)
     SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count()) memory.chunks[i] =
         part_for(arguments, arguments.chunks[i], channel);
   else
-    copy_staged(places.chunks, arguments.call.chunks + channel * arguments.chunk_count, staging.chunks * sizeof(Chunk));
+    copy_staged(staged.chunks, arguments.call.chunks + channel * arguments.chunk_count, staging.chunks * sizeof(Chunk));
   SCCL_ROLLED for (u32 i = thread_index(); i < staging.lanes;
-                   i += thread_count()) reinterpret_cast<LaneState*>(places.lanes)[i] = LaneState{0, 0, 0, -1};
+                   i += thread_count()) reinterpret_cast<LaneState*>(staged.lanes)[i] = LaneState{0, 0, 0, -1};
 }
 
 // False: another kernel of the communicator runs, and this one must not touch anything.
-inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& places) {
+inline bool begin_call(const CallArguments& arguments, u8* places) {
+  BlockMemory& memory = block_memory();
+  const StagedPlaces staged(arguments, places);
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const Staging& staging = arguments.staging;
-  stage(arguments, memory, places);
+  stage(arguments, memory, staged);
   if (thread_index() == 0) {
     memory.call = arguments.call;
-    memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, places.program);
+    memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, staged.program);
     memory.connections = staging.connections == 0 ? arguments.connections + channel * arguments.connections_per_channel
-                                                  : reinterpret_cast<DeviceConnection*>(places.connections);
+                                                  : reinterpret_cast<DeviceConnection*>(staged.connections);
     memory.lanes = staging.lanes == 0 ? arguments.lanes + channel * arguments.program.lane_count
-                                      : reinterpret_cast<LaneState*>(places.lanes);
+                                      : reinterpret_cast<LaneState*>(staged.lanes);
+    memory.sources = reinterpret_cast<Source*>(places);
+    memory.sinks = reinterpret_cast<u8**>(places + arguments.most_operands * sizeof(Source));
+    memory.bounce_bytes = arguments.bounce_bytes;
+    memory.lone_lane =
+        block_index() % arguments.blocks_per_channel + arguments.blocks_per_channel >= arguments.program.lane_count;
+    memory.owed = Scope::none;
+    memory.arguments = &arguments;
+    memory.lane_words = &arguments.lanes[channel * arguments.program.lane_count].finished;
     memory.signs.begin();
     memory.stop_seen = false;
     if (arguments.call.chunks == nullptr)
       memory.call.chunks = memory.chunks;
     else
       memory.call.chunks = staging.chunks == 0 ? arguments.call.chunks + channel * arguments.chunk_count
-                                               : reinterpret_cast<const Chunk*>(places.chunks);
+                                               : reinterpret_cast<const Chunk*>(staged.chunks);
     memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
     if (arguments.scale_pointer != nullptr) {
       u64 bits = 0;
@@ -140,17 +150,17 @@ inline bool begin_call(const CallArguments& arguments, BlockMemory& memory, cons
 }
 
 // The last block to end resets the LaneStates, when no other block reads them any more.
-inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
+inline void end_call(const CallArguments& arguments) {
+  BlockMemory& memory = block_memory();
   const u32 blocks = arguments.channels * arguments.blocks_per_channel;
   block_sync();
   if (arguments.staging.connections > 0) {
     copy_connections(arguments, memory.program, memory.connections, Staged::put_back);
     block_sync();
   }
-  if (thread_index() == 0)
-    memory.words[0] = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
+  if (thread_index() == 0) memory.word = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
   block_sync();
-  if (memory.words[0] == 0) return;
+  if (memory.word == 0) return;
   const u32 lanes = arguments.channels * arguments.program.lane_count;
   SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
       LaneState{0, 0, 0, -1, 0};
@@ -162,42 +172,44 @@ inline void end_call(const CallArguments& arguments, BlockMemory& memory) {
 }
 
 template <class Mover>
-inline void run_lanes(const CallArguments& arguments, BlockMemory& memory, u8* places) {
+inline void run_lanes(const CallArguments& arguments) {
   const u32 channel = block_index() / arguments.blocks_per_channel;
   const u32 first = block_index() % arguments.blocks_per_channel;
   const u32 lane_count = arguments.program.lane_count;
+  BlockMemory& memory = block_memory();
   LaneState* const lanes = memory.lanes;
-  Block block(arguments, memory, places, first + arguments.blocks_per_channel >= lane_count);
-  Interpreter<Block> interpreter(memory.program, memory.call, memory.connections, lanes, block);
+  Interpreter<Block> interpreter;
   for (;;) {
     bool unfinished = false;
     SCCL_ROLLED for (u32 lane = first; lane < lane_count; lane += arguments.blocks_per_channel) {
-      block.enter_lane(channel * lane_count + lane, lanes[lane]);
+      Block::enter_lane(arguments, channel * lane_count + lane, lanes[lane]);
       Outcome outcome;
       for (;;) {
         outcome = interpreter.begin(lane, memory.begun);
         if (outcome != Outcome::progressed) break;
-        make_move<Mover>(arguments, memory, places);
+        make_move<Mover>();
         outcome = interpreter.finish(lane, memory.begun);
         if (outcome != Outcome::progressed) break;
       }
+      block_sync();  // between two of agree()
       if (outcome == Outcome::finished) continue;
       unfinished = true;
       if (outcome == Outcome::blocked) continue;
       if (thread_index() == 0)
-        block.stop(outcome == Outcome::mismatch ? StopReason::mismatch : StopReason::unreachable,
-                   lanes[lane].blocked_on_peer);
+        Block::stop(outcome == Outcome::mismatch ? StopReason::mismatch : StopReason::unreachable,
+                    lanes[lane].blocked_on_peer);
       return;
     }
-    if (!unfinished || block.stopped()) return;
+    if (!unfinished || Block::stopped()) return;
+    block_sync();  // as above
   }
 }
 
 template <class Mover>
-inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* places) {
-  if (!begin_call(arguments, memory, StagedPlaces(arguments, places))) return;
-  run_lanes<Mover>(arguments, memory, places);
-  end_call(arguments, memory);
+inline void run_call(const CallArguments& arguments, u8* places) {
+  if (!begin_call(arguments, places)) return;
+  run_lanes<Mover>(arguments);
+  end_call(arguments);
 }
 
 }  // namespace sccl::device::gpu
@@ -214,12 +226,11 @@ inline void run_call(const CallArguments& arguments, BlockMemory& memory, u8* pl
 #endif
 
 // One instance of the kernel, under an unmangled name.
-#define SCCL_GPU_KERNEL(name, ...)                                                                    \
-  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)                      \
-      name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) {                                   \
-    SCCL_SHARED sccl::device::gpu::BlockMemory memory;                                                \
-    extern SCCL_SHARED sccl::device::gpu::Vector places[];                                            \
-    sccl::device::gpu::run_call<__VA_ARGS__>(a, memory, reinterpret_cast<sccl::device::u8*>(places)); \
+#define SCCL_GPU_KERNEL(name, ...)                                                            \
+  extern "C" SCCL_KERNEL void SCCL_MOST_THREADS(sccl::device::gpu::kMostThreads)              \
+      name(SCCL_GPU_PARAMETER sccl::device::gpu::CallArguments a) {                           \
+    extern SCCL_SHARED sccl::device::gpu::Vector places[];                                    \
+    sccl::device::gpu::run_call<__VA_ARGS__>(a, reinterpret_cast<sccl::device::u8*>(places)); \
   }
 
 #define SCCL_GPU_ONE_SIDED_KERNEL(name)                                          \

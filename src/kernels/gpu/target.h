@@ -27,6 +27,11 @@
 #pragma clang force_cuda_host_device begin
 #endif
 
+// One variable for each block, in shared memory.
+#define SCCL_BLOCK_VARIABLE(Type, name) \
+  static SCCL_SHARED Type name##_place; \
+  inline Type& name() { return name##_place; }
+
 #include "kernels/device/lines.h"
 
 namespace sccl::device::gpu {
