@@ -28,6 +28,7 @@ inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalid
                      kStuck = 702, kPeerAccessAlready = 704, kCaptureUnsupported = 900, kCaptureInvalidated = 901,
                      kCaptureIsolation = 905, kCaptureImplicit = 906, kCapturedEvent = 907;
 inline constexpr std::size_t kGranularity = 65536;
+inline constexpr sccl::device::u32 kWordThreads = 4;  // each has two words of a short message
 inline constexpr sccl::device::u32 kThreads = 2;      // of a block, whatever is asked for
 inline constexpr sccl::device::u32 kLineThreads = 8;  // of one whose messages are lines
 

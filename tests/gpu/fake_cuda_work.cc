@@ -406,7 +406,12 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
       const int device = working->device;
       if (const std::string wrong = out_of_reach(device, arguments); !wrong.empty()) return fault(device, wrong);
       const bool lines = arguments.call.protocol == sccl::device::Protocol::ll128;
-      sccl::device::gpu::launch_on_host(arguments, grid, lines ? kLineThreads : kThreads, shared_bytes, serves);
+      const bool words = arguments.call.protocol == sccl::device::Protocol::ll;
+      sccl::device::gpu::launch_on_host(arguments, grid,
+                                        lines   ? kLineThreads
+                                        : words ? kWordThreads
+                                                : kThreads,
+                                        shared_bytes, serves);
       if (lines) state().line_kernels.fetch_add(1);
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
     };

@@ -191,47 +191,73 @@ inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block,
 
 // Stands for the kernels of one type and operation: their loops, chosen when it runs.
 struct ReducingOne {
-  template <DataType kType>
-  static void reduce_type(const Work& work, bool scaled, Operation operation) {
-    switch (operation.kernel) {
-      case ReduceKernel::sum:
-        return Reducing<kType, ReduceKernel::sum>::reduce(work, scaled, operation);
+  // Calls f with the mover of that type and operation.
+  template <DataType kType, typename Function>
+  static auto with_kernel(ReduceKernel kernel, Function&& f) {
+    switch (kernel) {
       case ReduceKernel::prod:
-        return Reducing<kType, ReduceKernel::prod>::reduce(work, scaled, operation);
+        return f(Reducing<kType, ReduceKernel::prod>{});
       case ReduceKernel::max:
-        return Reducing<kType, ReduceKernel::max>::reduce(work, scaled, operation);
+        return f(Reducing<kType, ReduceKernel::max>{});
       case ReduceKernel::min:
-        return Reducing<kType, ReduceKernel::min>::reduce(work, scaled, operation);
+        return f(Reducing<kType, ReduceKernel::min>{});
+      default:
+        return f(Reducing<kType, ReduceKernel::sum>{});
     }
   }
-  static void reduce(const Work& work, bool scaled, Operation operation) {
-    switch (operation.type) {
+  template <typename Function>
+  static auto with_mover(DataType type, ReduceKernel kernel, Function&& f) {
+    switch (type) {
       case DataType::int8:
-        return reduce_type<DataType::int8>(work, scaled, operation);
+        return with_kernel<DataType::int8>(kernel, f);
       case DataType::uint8:
-        return reduce_type<DataType::uint8>(work, scaled, operation);
+        return with_kernel<DataType::uint8>(kernel, f);
       case DataType::int32:
-        return reduce_type<DataType::int32>(work, scaled, operation);
+        return with_kernel<DataType::int32>(kernel, f);
       case DataType::uint32:
-        return reduce_type<DataType::uint32>(work, scaled, operation);
+        return with_kernel<DataType::uint32>(kernel, f);
       case DataType::int64:
-        return reduce_type<DataType::int64>(work, scaled, operation);
+        return with_kernel<DataType::int64>(kernel, f);
       case DataType::uint64:
-        return reduce_type<DataType::uint64>(work, scaled, operation);
+        return with_kernel<DataType::uint64>(kernel, f);
       case DataType::float16:
-        return reduce_type<DataType::float16>(work, scaled, operation);
-      case DataType::float32:
-        return reduce_type<DataType::float32>(work, scaled, operation);
+        return with_kernel<DataType::float16>(kernel, f);
       case DataType::float64:
-        return reduce_type<DataType::float64>(work, scaled, operation);
+        return with_kernel<DataType::float64>(kernel, f);
       case DataType::bfloat16:
-        return reduce_type<DataType::bfloat16>(work, scaled, operation);
+        return with_kernel<DataType::bfloat16>(kernel, f);
       case DataType::float8e4m3:
-        return reduce_type<DataType::float8e4m3>(work, scaled, operation);
+        return with_kernel<DataType::float8e4m3>(kernel, f);
       case DataType::float8e5m2:
-        return reduce_type<DataType::float8e5m2>(work, scaled, operation);
+        return with_kernel<DataType::float8e5m2>(kernel, f);
+      default:
+        return with_kernel<DataType::float32>(kernel, f);
     }
   }
+
+  static void reduce(const Work& work, bool scaled, Operation operation) {
+    with_mover(operation.type, operation.kernel, [&](auto mover) { mover.reduce(work, scaled, operation); });
+  }
+
+  // Keeps all that it is given until the type of the call is asked for.
+  static constexpr bool kByUnits = true;
+  class Unit {
+   public:
+    void begin(u64 unit) { units_.assign(1, unit); }
+    void add(u64 unit) { units_.push_back(unit); }
+    u64 result() const {
+      const Call& call = block_memory().call;
+      return with_mover(call.type, call.kernel, [this](auto mover) {
+        typename decltype(mover)::Unit sum;
+        sum.begin(units_.front());
+        for (std::size_t i = 1; i < units_.size(); ++i) sum.add(units_[i]);
+        return sum.result();
+      });
+    }
+
+   private:
+    std::vector<u64> units_;
+  };
 };
 
 // Which mover a kernel was compiled with.

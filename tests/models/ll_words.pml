@@ -62,7 +62,7 @@ proctype receiver() {
     first = 0;
     second = 0;
 #ifndef tail_before_read
-    STORE(1, TAIL, position + 1, RELEASE);
+    STORE(1, TAIL, position + 1, RELAXED); /* no fence: loads whose values are known cannot come after it */
 #endif
     position++
   :: else -> break

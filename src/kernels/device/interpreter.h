@@ -10,8 +10,8 @@
 // operation.h lists what a target offers; protocol.h has the memory vocabulary.
 #pragma once
 
-#include "base/lane_order.h"
 #include "kernels/device/interpreter_view.h"
+#include "kernels/device/lane_steps.h"
 #include "kernels/device/lines.h"
 
 namespace sccl::device {
@@ -41,7 +41,7 @@ class Interpreter : private InterpreterView<Target> {
     const Outcome ready = target().await(
         [&] {
           for (;;) {
-            if (is_finished(lane, state)) return Outcome::finished;
+            if (is_finished(call(), lane, state)) return Outcome::finished;
             turn = turn_of(lane, state);
             const Outcome found = readiness(turn, state);
             if (Target::kAlone || found != Outcome::progressed || turn.op->kind == OpKind::move) return found;
@@ -80,7 +80,7 @@ class Interpreter : private InterpreterView<Target> {
       advance(lane, *begun.turn.op, state, target().lane_word(lanes(), lane_index));
     });
     // In a block only the leader knows whether the lane has finished; the next begin() tells all threads.
-    return Target::kAlone && is_finished(lane, state) ? Outcome::finished : Outcome::progressed;
+    return Target::kAlone && is_finished(call(), lane, state) ? Outcome::finished : Outcome::progressed;
   }
 
  private:
@@ -96,7 +96,7 @@ class Interpreter : private InterpreterView<Target> {
   Turn turn_of(const Lane& lane, const LaneState& state) const {
     const Op& op = program().ops[lane.op_begin + state.op];
     if (op.kind != OpKind::move) return {&op, state.slice, 0, is_present(op)};
-    const u64 elements = slice_elements(op, state.slice);
+    const u64 elements = slice_elements(call(), op, state.slice);
     return {&op, state.slice, elements, elements > 0};
   }
 
@@ -126,42 +126,26 @@ class Interpreter : private InterpreterView<Target> {
     }
   }
 
-  bool is_finished(const Lane& lane, const LaneState& state) const {
-    return is_lane_through(state, lane.order == LaneOrder::slice_major, lane.op_count, call().slice_count);
-  }
-
-  u64 slice_elements(const Op& op, u64 slice) const {
-    const u64 begin = slice * call().slice_elements;
-    const u64 total = call().chunks[op.chunk].elements;
-    if (begin >= total) return 0;
-    return total - begin < call().slice_elements ? total - begin : call().slice_elements;
-  }
-
   // How far the results of an operation must be visible before the operation is reported as done.
   Scope reach(const Begun& begun) const {
     const Op& op = *begun.turn.op;
-    const bool told = op.kind != OpKind::move || op.receives || (op.sends && is_fenced());
-    return told ? Scope::system : program().lane_count > 1 ? Scope::device : Scope::none;
+    const bool told = op.kind != OpKind::move || ((op.receives || op.sends) && is_fenced());
+    return told ? Scope::system : Target::reach_of_lanes();
   }
 
   void advance(const Lane& lane, const Op& op, LaneState& state, u64* told) {
-    // An operation of an op-major lane runs only over the slices of its own chunk.
-    pass_operation(state, lane.order == LaneOrder::slice_major, lane.op_count, [&] {
-      return op.kind != OpKind::move || (state.slice + 1) * call().slice_elements >= call().chunks[op.chunk].elements;
-    });
-    state.blocked_on_peer = -1;
+    device::advance(call(), lane, op, state);
     Target::store_lane(told, state.finished);
   }
 
   bool dependencies_met(const Op& op, const LaneState& state) {
     SCCL_ROLLED for (u32 i = 0; i < op.dependency_count; ++i) {
       const Dependency& wait = program().dependencies[op.dependency_begin + i];
-      const u64 needed =
-          operations_awaited<u64>(state.slice, wait.distance, program().lanes[wait.lane].op_count, wait.op);
+      const u64 needed = operations_needed(program(), wait, state.slice);
       if (needed == 0) continue;
       u64* const word = target().lane_word(lanes(), wait.lane);
       const u64 finished = Target::load_lane(word);
-      owe(Scope::device);
+      owe(Target::reach_of_lanes());
       if (finished < needed) {
         target().watch(word, finished);
         return false;

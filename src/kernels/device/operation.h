@@ -8,6 +8,7 @@
 //   void acquire(Scope)                  fence A of protocol.h; void release(Scope)  fence R
 //   void watch(word, seen)               the leader's lane is blocked while *word == seen
 //   u64* lane_word(lanes, lane)          the word in which a lane publishes its progress
+//   Scope reach_of_lanes()               how far that word, and what it tells of, must be visible
 //   bool leads(), kAlone                 whether this thread is the leader; whether it is the only thread
 //   bool all(f)                          whether f() holds for every thread
 //   void commit(f)                       the leader calls f() after all threads have moved their data

@@ -43,7 +43,8 @@ struct Dependency {
   u32 distance;
 };
 
-struct Op {
+// Aligned, so that a device loads it in two pieces.
+struct alignas(16) Op {
   OpKind kind;
   bool completes;
   bool receives;  // some operand comes through a slot

@@ -236,8 +236,8 @@ struct LowLatency {
   // Every word has been published by its own flag.
   static void publish(Connection& connection, u32, u64) { ++connection.ll_position; }
 
-  // Pairs with has_room() of the peer: the peer stores into the slot after it sees this tail; our loads from the slot
-  // come before the tail.
+  // Pairs with has_room() of the peer: the peer stores into the slot after it sees this tail. Needs no fence: the words
+  // were tested, and a barrier follows the tests, so our loads have their values before the tail is stored.
   static void consume(Connection& connection, u64) {
     ++connection.ll_position;
     Target::store_published(&connection.ring->ll_tail.value, connection.ll_position);

@@ -131,9 +131,9 @@ struct OneSidedArguments {
 };
 static_assert(sizeof(OneSidedArguments) <= 4096);
 
-// The dynamic shared memory of a block: the operands of an operation, 16 bytes each, and its destinations.
+// The dynamic shared memory of a block: the operands of an operation and its destinations, 16 bytes each.
 inline u64 place_bytes(u32 most_operands, u32 most_destinations) {
-  return (most_operands * 16ull + (most_destinations + 1ull) * 8 + 15) / 16 * 16;
+  return (most_operands + most_destinations + 1ull) * 16;
 }
 inline u64 shared_bytes(const CallArguments& arguments) {
   const Staging& staging = arguments.staging;

@@ -28,6 +28,8 @@ struct HeldMove {
   u64 elements;
 };
 
+struct WordPlace;  // word_operation.h
+
 // The part of a block's shared memory that has a fixed size.
 struct BlockMemory {
   Call call;
@@ -40,19 +42,22 @@ struct BlockMemory {
   // Places for one operation:
   Source* sources;
   u8** sinks;
-  u8* bounce;  // of the lane that the leader steps
+  WordPlace* word_sinks;  // instead
+  u8* bounce;             // of the lane that the leader steps
   u64 bounce_bytes;
-  u32 word;        // what the leader tells all threads
-  bool lone_lane;  // the block runs one lane only
+  u32 word;          // what the leader tells all threads
+  bool lone_lane;    // the leader's lane is the only one of the block that has not finished
+  bool lanes_apart;  // other blocks run lanes of the channel
   // Leader only. Kept here so that they take no registers while data moves.
   Scope owed;
   const CallArguments* arguments;
-  u64* lane_words;  // of this channel: where a lane's progress is published, a LaneState apart
+  u64* lane_words;  // of this channel: where a lane's progress is told to the others, a LaneState apart
   const u64* watched;
   u64 seen;
   StopSigns signs;
   bool stop_seen;
   bool stopped;            // true: the kernel ends before it touches anything of the call
+  u64 count;               // of the communicator's kernels, this one included
   const LaneState* state;  // of the lane that the leader steps; `lane` counts through all channels
   u32 lane;
   Chunk chunks[kInlineChunks];
@@ -157,6 +162,8 @@ class Block {
     block_memory().watched = word;
     block_memory().seen = seen;
   }
+  // How far the lanes are apart that wait for one another. Barriers order the lanes of one block.
+  static Scope reach_of_lanes() { return block_memory().lanes_apart ? Scope::device : Scope::none; }
   // The lanes may be a staged copy; other blocks read a lane's progress in the original.
   static u64* lane_word(LaneState*, u32 lane) {
     return block_memory().lane_words + lane * (sizeof(LaneState) / sizeof(u64));
@@ -167,8 +174,9 @@ class Block {
   static u8* bounce(u32 operand) { return block_memory().bounce + (operand + 1) * block_memory().bounce_bytes; }
   static u8* result() { return block_memory().bounce; }
   // Between two barriers of the block: other threads use what is set here after the second one.
-  static void enter_lane(const CallArguments& arguments, u32 lane, const LaneState& state) {
+  static void enter_lane(const CallArguments& arguments, u32 lane, const LaneState& state, bool lone) {
     if (!leads()) return;
+    block_memory().lone_lane = lone;
     block_memory().state = &state;
     block_memory().lane = lane;
     block_memory().bounce =

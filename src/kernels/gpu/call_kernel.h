@@ -16,6 +16,7 @@
 #include "kernels/gpu/reduce_any.h"
 #include "kernels/gpu/signal_kernel.h"
 #include "kernels/gpu/ticket.h"
+#include "kernels/gpu/word_operation.h"
 
 namespace sccl::device::gpu {
 
@@ -26,10 +27,28 @@ inline Chunk part_for(const CallArguments& arguments, const Chunk& chunk, u32 ch
   return part_of(chunk, arguments.call.element_bytes, parts, channel);
 }
 
+// Which channel a block works for, and as which of the channel's blocks.
+struct BlockRole {
+  explicit BlockRole(const CallArguments& arguments)
+      : channel(arguments.blocks_per_channel == 1 ? block_index() : block_index() / arguments.blocks_per_channel),
+        first(block_index() - channel * arguments.blocks_per_channel) {}
+  bool runs(const CallArguments& arguments, u32 lane) const {
+    return (lane < arguments.blocks_per_channel ? lane : lane % arguments.blocks_per_channel) == first;
+  }
+  u32 channel;
+  u32 first;
+};
+
+// An order of the threads that begins with the thread `first`, if there are so many.
+inline u32 rotated_thread(u32 first) {
+  if (first >= thread_count()) return thread_index();
+  return thread_index() >= first ? thread_index() - first : thread_index() + thread_count() - first;
+}
+
 // All threads copy words of 16 bytes.
-inline void copy_staged(void* to, const void* from, u64 bytes) {
-  SCCL_ROLLED for (u64 i = thread_index(); i < bytes / sizeof(Vector);
-                   i += thread_count()) static_cast<Vector*>(to)[i] = static_cast<const Vector*>(from)[i];
+inline void copy_staged(void* to, const void* from, u64 bytes, u32 thread) {
+  SCCL_ROLLED for (u64 i = thread; i < bytes / sizeof(Vector); i += thread_count()) static_cast<Vector*>(to)[i] =
+      static_cast<const Vector*>(from)[i];
 }
 
 // Addresses of staged data, behind the places of operands and destinations.
@@ -67,17 +86,15 @@ inline Program program_at(const Program& program, const void* place) {
 // A block copies the connections of the lanes that it runs, and no others: another block of the channel may already
 // write back its own. Positions advance in the copy.
 enum class Staged : u8 { take, put_back };
-inline void copy_connections(const CallArguments& arguments, const Program& program, DeviceConnection* staged,
-                             Staged way) {
-  constexpr u32 kWords = sizeof(DeviceConnection) / sizeof(u64);
-  const u32 channel = block_index() / arguments.blocks_per_channel;
-  const u32 first = block_index() % arguments.blocks_per_channel;
-  DeviceConnection* const all = arguments.connections + channel * arguments.connections_per_channel;
-  SCCL_ROLLED for (u32 i = thread_index(); i < arguments.staging.connections * kWords; i += thread_count()) {
-    const Endpoint& endpoint = program.endpoints[i / kWords];
-    if (endpoint.lane % arguments.blocks_per_channel != first) continue;
-    u64* const here = reinterpret_cast<u64*>(staged) + i;
-    u64* const there = reinterpret_cast<u64*>(all + endpoint.connection) + i % kWords;
+inline void copy_connections(const CallArguments& arguments, const BlockRole& role, const Endpoint* endpoints,
+                             DeviceConnection* staged, Staged way) {
+  constexpr u32 kVectors = sizeof(DeviceConnection) / sizeof(Vector);
+  DeviceConnection* const all = arguments.connections + role.channel * arguments.connections_per_channel;
+  SCCL_ROLLED for (u32 i = thread_index(); i < arguments.staging.connections * kVectors; i += thread_count()) {
+    const Endpoint& endpoint = endpoints[i / kVectors];
+    if (!role.runs(arguments, endpoint.lane)) continue;
+    Vector* const here = reinterpret_cast<Vector*>(staged) + i;
+    Vector* const there = reinterpret_cast<Vector*>(all + endpoint.connection) + i % kVectors;
     if (way == Staged::take)
       *here = *there;
     else
@@ -85,114 +102,174 @@ inline void copy_connections(const CallArguments& arguments, const Program& prog
   }
 }
 
-inline void stage(const CallArguments& arguments, BlockMemory& memory, const StagedPlaces& staged) {
-  const u32 channel = block_index() / arguments.blocks_per_channel;
+// The first warp has its leader's work; the next ones begin with what lies in memory, so that both take place at a
+// time.
+inline void stage(const CallArguments& arguments, const BlockRole& role, const StagedPlaces& staged) {
   const Staging& staging = arguments.staging;
-  copy_staged(staged.program, arguments.program.ops, staging.program_bytes);
-  if (arguments.call.chunks == nullptr)
-    SCCL_ROLLED for (u32 i = thread_index(); i < arguments.chunk_count; i += thread_count()) memory.chunks[i] =
-        part_for(arguments, arguments.chunks[i], channel);
+  const u32 second_warp = rotated_thread(32);
+  copy_staged(staged.program, arguments.program.ops, staging.program_bytes, second_warp);
+  Chunk* const chunks = block_memory().chunks;
+  const u32 third_warp = rotated_thread(64);
+  if (arguments.call.chunks != nullptr)
+    copy_staged(staged.chunks, arguments.call.chunks + role.channel * arguments.chunk_count,
+                staging.chunks * sizeof(Chunk), third_warp);
+  else if (arguments.channels == 1)  // a chunk is its only part
+    SCCL_ROLLED for (u32 i = third_warp; i < arguments.chunk_count; i += thread_count()) chunks[i] =
+        arguments.chunks[i];
   else
-    copy_staged(staged.chunks, arguments.call.chunks + channel * arguments.chunk_count, staging.chunks * sizeof(Chunk));
-  SCCL_ROLLED for (u32 i = thread_index(); i < staging.lanes;
+    SCCL_ROLLED for (u32 i = third_warp; i < arguments.chunk_count; i += thread_count()) chunks[i] =
+        part_for(arguments, arguments.chunks[i], role.channel);
+  SCCL_ROLLED for (u32 i = third_warp; i < staging.lanes;
                    i += thread_count()) reinterpret_cast<LaneState*>(staged.lanes)[i] = LaneState{0, 0, 0, -1};
 }
 
+// Leader only: what a block knows of its call.
+inline void describe_call(const CallArguments& arguments, const BlockRole& role, u8* places,
+                          const StagedPlaces& staged) {
+  BlockMemory& memory = block_memory();
+  const Staging& staging = arguments.staging;
+  const u32 channel = role.channel;
+  memory.call = arguments.call;
+  memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, staged.program);
+  memory.connections = staging.connections == 0 ? arguments.connections + channel * arguments.connections_per_channel
+                                                : reinterpret_cast<DeviceConnection*>(staged.connections);
+  memory.lanes = staging.lanes == 0 ? arguments.lanes + channel * arguments.program.lane_count
+                                    : reinterpret_cast<LaneState*>(staged.lanes);
+  memory.sources = reinterpret_cast<Source*>(places);
+  memory.sinks = reinterpret_cast<u8**>(places + arguments.most_operands * sizeof(Source));
+  memory.word_sinks = reinterpret_cast<WordPlace*>(memory.sinks);
+  memory.bounce_bytes = arguments.bounce_bytes;
+  memory.lanes_apart = arguments.blocks_per_channel > 1;
+  memory.owed = Scope::none;
+  memory.arguments = &arguments;
+  memory.lane_words = memory.lanes_apart ? &arguments.lanes[channel * arguments.program.lane_count].finished
+                                         : &memory.lanes[0].finished;
+  memory.signs.begin();
+  memory.stop_seen = false;
+  if (arguments.call.chunks == nullptr)
+    memory.call.chunks = memory.chunks;
+  else
+    memory.call.chunks = staging.chunks == 0 ? arguments.call.chunks + channel * arguments.chunk_count
+                                             : reinterpret_cast<const Chunk*>(staged.chunks);
+  memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
+  if (arguments.scale_pointer != nullptr) {
+    u64 bits = 0;
+    SCCL_ROLLED for (u32 i = 0; i < arguments.call.element_bytes; ++i) bits |=
+        static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
+    memory.call.scale_bits = bits;
+  }
+}
+
+// The last thread takes the ticket and tells the host of it, while the others fetch what the call needs. Until the
+// ticket is there they read only what no other kernel writes; the barrier orders the ticket before all that follows it.
 // False: another kernel of the communicator runs, and this one must not touch anything.
-inline bool begin_call(const CallArguments& arguments, u8* places) {
+inline bool begin_call(const CallArguments& arguments, const BlockRole& role, u8* places) {
   BlockMemory& memory = block_memory();
   const StagedPlaces staged(arguments, places);
-  const u32 channel = block_index() / arguments.blocks_per_channel;
-  const Staging& staging = arguments.staging;
-  stage(arguments, memory, staged);
-  if (thread_index() == 0) {
-    memory.call = arguments.call;
-    memory.program = staging.program_bytes == 0 ? arguments.program : program_at(arguments.program, staged.program);
-    memory.connections = staging.connections == 0 ? arguments.connections + channel * arguments.connections_per_channel
-                                                  : reinterpret_cast<DeviceConnection*>(staged.connections);
-    memory.lanes = staging.lanes == 0 ? arguments.lanes + channel * arguments.program.lane_count
-                                      : reinterpret_cast<LaneState*>(staged.lanes);
-    memory.sources = reinterpret_cast<Source*>(places);
-    memory.sinks = reinterpret_cast<u8**>(places + arguments.most_operands * sizeof(Source));
-    memory.bounce_bytes = arguments.bounce_bytes;
-    memory.lone_lane =
-        block_index() % arguments.blocks_per_channel + arguments.blocks_per_channel >= arguments.program.lane_count;
-    memory.owed = Scope::none;
-    memory.arguments = &arguments;
-    memory.lane_words = &arguments.lanes[channel * arguments.program.lane_count].finished;
-    memory.signs.begin();
-    memory.stop_seen = false;
-    if (arguments.call.chunks == nullptr)
-      memory.call.chunks = memory.chunks;
-    else
-      memory.call.chunks = staging.chunks == 0 ? arguments.call.chunks + channel * arguments.chunk_count
-                                               : reinterpret_cast<const Chunk*>(staged.chunks);
-    memory.call.scratch = arguments.call.scratch + channel * arguments.scratch_channel_bytes;
-    if (arguments.scale_pointer != nullptr) {
-      u64 bits = 0;
-      SCCL_ROLLED for (u32 i = 0; i < arguments.call.element_bytes; ++i) bits |=
-          static_cast<u64>(reinterpret_cast<const u8*>(arguments.scale_pointer)[i]) << (8 * i);
-      memory.call.scale_bits = bits;
-    }
-    const u32 blocks = arguments.channels * arguments.blocks_per_channel;
-    memory.stopped = !take_ticket(arguments.control, arguments.ticket, blocks);
-    if (memory.stopped) stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
-  }
+  const bool last_thread = thread_index() == thread_count() - 1;
+  if (last_thread)
+    memory.stopped =
+        !take_ticket(arguments.control, arguments.ticket, arguments.channels * arguments.blocks_per_channel);
+  if (thread_index() == 0) describe_call(arguments, role, places, staged);
+  stage(arguments, role, staged);
   block_sync();
-  if (memory.stopped) return false;
-  // Beside the leader, who does not wait for the load.
-  if (block_index() == 0 && thread_index() == thread_count() - 1) tell_begin(arguments.control, arguments.host);
-  if (staging.connections > 0) {
-    copy_connections(arguments, memory.program, memory.connections, Staged::take);
-    block_sync();
+  if (memory.stopped) {
+    if (last_thread) stop_all_ranks(arguments, StopReason::overlap, static_cast<int>(arguments.rank));
+    return false;
   }
+  // Read here, where nobody waits for it, for the block that ends last.
+  if (last_thread) memory.count = load_relaxed_system(&arguments.control->finished_calls) + 1;
+  if (arguments.staging.connections > 0)
+    copy_connections(arguments, role, memory.program.endpoints, memory.connections, Staged::take);
+  if (last_thread && block_index() == 0) tell_begin(arguments.host, memory.count);
+  block_sync();
   return true;
 }
 
 // The last block to end resets the LaneStates, when no other block reads them any more.
-inline void end_call(const CallArguments& arguments) {
+inline void end_call(const CallArguments& arguments, const BlockRole& role) {
   BlockMemory& memory = block_memory();
   const u32 blocks = arguments.channels * arguments.blocks_per_channel;
   block_sync();
-  if (arguments.staging.connections > 0) {
-    copy_connections(arguments, memory.program, memory.connections, Staged::put_back);
+  if (arguments.staging.connections > 0)
+    copy_connections(arguments, role, memory.program.endpoints, memory.connections, Staged::put_back);
+  if (blocks > 1) {
     block_sync();
+    // Each block releases what it has written, and the last one acquires it.
+    if (thread_index() == 0)
+      memory.word = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
+    block_sync();
+    if (memory.word == 0) return;
   }
-  if (thread_index() == 0) memory.word = fetch_add_device(&arguments.control->arrived_blocks, 1) + 1 == blocks ? 1 : 0;
-  block_sync();
-  if (memory.word == 0) return;
   const u32 lanes = arguments.channels * arguments.program.lane_count;
-  SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
-      LaneState{0, 0, 0, -1, 0};
+  if (memory.lanes_apart || arguments.staging.lanes == 0)  // else the original has not been used
+    SCCL_ROLLED for (u32 lane = thread_index(); lane < lanes; lane += thread_count()) arguments.lanes[lane] =
+        LaneState{0, 0, 0, -1, 0};
   block_sync();
   if (thread_index() != 0) return;
-  arguments.control->arrived_blocks = 0;
-  give_ticket_back(arguments.control);
-  tell_end(arguments.control, arguments.host, arguments.sequence);
+  if (blocks > 1) arguments.control->arrived_blocks = 0;
+  give_ticket_back(arguments.control, memory.count);
+  tell_end(arguments.host, arguments.sequence, memory.count);
+}
+
+// Which lanes of a block have finished. All threads know the same.
+class LanesOfBlock {
+ public:
+  explicit LanesOfBlock(u32 count) : open_(count) {}
+  bool has_finished(u32 place) const { return place < 64 && (finished_ >> place & 1) != 0; }
+  bool is_lone() const { return open_ == 1; }
+  // Later ones are asked again instead.
+  void finish(u32 place) {
+    if (place >= 64) return;
+    finished_ |= 1ull << place;
+    --open_;
+  }
+
+ private:
+  u64 finished_ = 0;
+  u32 open_;
+};
+
+// Runs the lane until it can go on no more.
+template <class Mover>
+inline Outcome run_lane(u32 lane, bool by_words, bool lone) {
+  constexpr u32 kPolls = 64;
+  Interpreter<Block> interpreter;
+  BlockMemory& memory = block_memory();
+  for (;;) {
+    if (by_words) {
+      const Outcome passed = pass_by_words<Mover>(lane, lone ? kPolls : 1);
+      if (passed == Outcome::progressed) continue;
+      if (passed == Outcome::finished) return passed;
+    }
+    Outcome outcome = interpreter.begin(lane, memory.begun);
+    if (outcome != Outcome::progressed) return outcome;
+    make_move<Mover>();
+    outcome = interpreter.finish(lane, memory.begun);
+    if (outcome != Outcome::progressed) return outcome;
+    if (by_words) block_sync();  // the leader has advanced the lane
+  }
 }
 
 template <class Mover>
-inline void run_lanes(const CallArguments& arguments) {
-  const u32 channel = block_index() / arguments.blocks_per_channel;
-  const u32 first = block_index() % arguments.blocks_per_channel;
+inline void run_lanes(const CallArguments& arguments, const BlockRole& role) {
   const u32 lane_count = arguments.program.lane_count;
-  BlockMemory& memory = block_memory();
-  LaneState* const lanes = memory.lanes;
-  Interpreter<Block> interpreter;
+  const u32 step = arguments.blocks_per_channel;
+  const LaneState* const lanes = block_memory().lanes;
+  const bool by_words = goes_by_words(block_memory().call);
+  LanesOfBlock mine(step == 1 ? lane_count : (lane_count - role.first + step - 1) / step);
   for (;;) {
     bool unfinished = false;
-    SCCL_ROLLED for (u32 lane = first; lane < lane_count; lane += arguments.blocks_per_channel) {
-      Block::enter_lane(arguments, channel * lane_count + lane, lanes[lane]);
-      Outcome outcome;
-      for (;;) {
-        outcome = interpreter.begin(lane, memory.begun);
-        if (outcome != Outcome::progressed) break;
-        make_move<Mover>();
-        outcome = interpreter.finish(lane, memory.begun);
-        if (outcome != Outcome::progressed) break;
-      }
+    u32 place = 0;
+    SCCL_ROLLED for (u32 lane = role.first; lane < lane_count; lane += step, ++place) {
+      if (mine.has_finished(place)) continue;
+      Block::enter_lane(arguments, role.channel * lane_count + lane, lanes[lane], mine.is_lone());
+      const Outcome outcome = run_lane<Mover>(lane, by_words, mine.is_lone());
       block_sync();  // between two of agree()
-      if (outcome == Outcome::finished) continue;
+      if (outcome == Outcome::finished) {
+        mine.finish(place);
+        continue;
+      }
       unfinished = true;
       if (outcome == Outcome::blocked) continue;
       if (thread_index() == 0)
@@ -207,9 +284,10 @@ inline void run_lanes(const CallArguments& arguments) {
 
 template <class Mover>
 inline void run_call(const CallArguments& arguments, u8* places) {
-  if (!begin_call(arguments, places)) return;
-  run_lanes<Mover>(arguments);
-  end_call(arguments);
+  const BlockRole role(arguments);
+  if (!begin_call(arguments, role, places)) return;
+  run_lanes<Mover>(arguments, role);
+  end_call(arguments, role);
 }
 
 }  // namespace sccl::device::gpu

@@ -9,7 +9,8 @@ namespace sccl::device::gpu {
 // Longer messages between devices of different hosts may have slots of their own.
 inline constexpr u64 kMostShortBytes = 8 * 1024;
 
-struct DeviceConnection : Connection {
+// Copied in pieces of 16 bytes.
+struct alignas(16) DeviceConnection : Connection {
   u64* lines;  // kLineRingBytes of the receiver's memory; null where the link may cut lines
   u64 line_position;
   u64 line_seen_tail;

@@ -56,7 +56,9 @@ inline void run_one_sided(const OneSidedArguments& arguments, u32& last) {
     if (leader) tell_host(arguments.host, StopReason::overlap, arguments.rank);
     return;
   }
-  if (leader && block_index() == 0) tell_begin(arguments.control, arguments.host);
+  // The leader of each block reads the count: any of them may be the last.
+  const u64 count = leader ? load_relaxed_system(&arguments.control->finished_calls) + 1 : 0;
+  if (leader && block_index() == 0) tell_begin(arguments.host, count);
   put_share(arguments);
   block_sync();
   if (leader) {
@@ -68,8 +70,8 @@ inline void run_one_sided(const OneSidedArguments& arguments, u32& last) {
   if (arguments.arrived != nullptr) store_release_system(arguments.arrived, ++*arguments.sent);
   wait_for_signals(arguments);
   arguments.control->arrived_blocks = 0;
-  give_ticket_back(arguments.control);
-  tell_end(arguments.control, arguments.host, arguments.sequence);
+  give_ticket_back(arguments.control, count);
+  tell_end(arguments.host, arguments.sequence, count);
 }
 
 }  // namespace sccl::device::gpu

@@ -140,6 +140,8 @@ inline void store_element(u8* data, u64 at, u32 bytes, u64 element) {
 
 // The mover for which a kernel is instantiated, as Copying and Reducing.
 struct ReducingAny {
+  using Unit = FirstUnit;
+  static constexpr bool kByUnits = false;
   static void reduce(const Work& work, bool scaled, Operation operation) {
     const Values values = values_of(operation);
     const bool multiplies = operation.kernel == ReduceKernel::prod;

@@ -218,6 +218,40 @@ SCCL_CALLED inline void reduce(const Work& work) {
   reduce_elements<R>(work, head + vectors * kLanes, work.elements);
 }
 
+// Eight bytes of elements, combined in registers in the order of the sources (word_operation.h).
+template <class R>
+class UnitSum {
+ public:
+  void begin(u64 unit) {
+    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) values_[i] = R::enter(element(unit, i), Memory{});
+  }
+  void add(u64 unit) {
+    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) values_[i] =
+        R::combine(values_[i], R::enter(element(unit, i), Memory{}));
+  }
+  u64 result() const {
+    u64 unit = 0;
+    SCCL_UNROLLED for (u32 i = 0; i < kLanes; ++i) unit |= static_cast<u64>(R::leave(values_[i], 1)) << (i * kBits);
+    return unit;
+  }
+
+ private:
+  using Memory = typename R::Memory;
+  static constexpr u32 kLanes = 8 / sizeof(Memory);
+  static constexpr u32 kBits = 8 * sizeof(Memory);
+  static Memory element(u64 unit, u32 i) { return static_cast<Memory>(unit >> (i * kBits)); }
+
+  typename R::Value values_[kLanes];
+};
+
+// For kernels that only copy, or learn their type when they run.
+struct FirstUnit {
+  void begin(u64 unit) { unit_ = unit; }
+  void add(u64) {}
+  u64 result() const { return unit_; }
+  u64 unit_;
+};
+
 // What a call computes; kernels of one type and operation know it at compile time.
 struct Operation {
   DataType type;
@@ -225,14 +259,31 @@ struct Operation {
   u32 bytes;  // of an element
 };
 
-// The mover for which a kernel is instantiated.
+// The mover for which a kernel is instantiated. kByUnits: whether Unit combines, or keeps the first unit only.
 struct Copying {
+  using Unit = FirstUnit;
+  static constexpr bool kByUnits = false;
   static void reduce(const Work&, bool, Operation) {}
+};
+
+template <class E, ReduceKernel kKernel>
+struct Unscaled {
+  using Type = Arithmetic<E, kKernel, Variant::plain>;
+};
+template <class E>
+struct Unscaled<E, ReduceKernel::max> {
+  using Type = Extremum<E, ReduceKernel::max>;
+};
+template <class E>
+struct Unscaled<E, ReduceKernel::min> {
+  using Type = Extremum<E, ReduceKernel::min>;
 };
 
 template <DataType kType, ReduceKernel kKernel>
 struct Reducing {
   using E = Element<kType>;
+  using Unit = UnitSum<typename Unscaled<E, kKernel>::Type>;
+  static constexpr bool kByUnits = true;
   static void reduce(const Work& work, [[maybe_unused]] bool scaled, Operation) {
     if constexpr (kKernel == ReduceKernel::max || kKernel == ReduceKernel::min) {
       gpu::reduce<Extremum<E, kKernel>>(work);

@@ -62,15 +62,13 @@ class StopSigns {
 };
 
 // Kernels of a rank run one after another, and these words tell the host which one. One thread of a launch calls this.
-inline void tell_begin(const Control* control, HostWords* host) {
-  store_relaxed_system(&host->began, load_relaxed_system(&control->finished_calls) + 1);
-}
-inline void tell_end(Control* control, HostWords* host, u64 sequence) {
-  const u64 finished = ++control->finished_calls;
+// `count`: of the kernels, this one included.
+inline void tell_begin(HostWords* host, u64 count) { store_relaxed_system(&host->began, count); }
+inline void tell_end(HostWords* host, u64 sequence, u64 count) {
   // The host reads either word, and then uses again what the kernel has read and written.
   fence_system();
   if (sequence != 0) store_word_system(&host->finished_sequence, sequence);
-  store_word_system(&host->finished, finished);
+  store_word_system(&host->finished, count);
 }
 
 }  // namespace sccl::device::gpu

@@ -26,8 +26,10 @@ inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
   }
 }
 
-// Called by the last block, when nothing of the kernel is used any more.
-inline void give_ticket_back(Control* control) {
+// Called by the last block, when nothing of the kernel is used any more. `finished`: calls, this one included. The next
+// kernel reads the count, and all that this kernel has written, once it has the ticket: take_ticket() acquires.
+inline void give_ticket_back(Control* control, u64 finished) {
+  store_relaxed_system(&control->finished_calls, finished);
   fence_device();
   store_relaxed_system(&control->running, 0);
 }

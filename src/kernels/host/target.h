@@ -54,6 +54,7 @@ class HostTarget {
   static constexpr void release(device::Scope) {}
   static constexpr void watch(const u64*, u64) {}  // may_go_on() looks at messages only
   // Lanes of a rank take turns on one thread of the host.
+  static constexpr device::Scope reach_of_lanes() { return device::Scope::none; }
   static u64* lane_word(device::LaneState* lanes, u32 lane) { return &lanes[lane].finished; }
   static u64 load_lane(const u64* from) { return *from; }
   static void store_lane(u64* to, u64 value) { *to = value; }

@@ -48,6 +48,7 @@ class FlatProgram {
   device::Program packed(std::uint64_t base, std::vector<std::byte>& block, std::size_t most_bytes = 0) const;
 
   std::size_t lane_count() const { return lanes_.size(); }
+  std::size_t op_count() const { return ops_.size(); }
   std::size_t most_operands() const { return most_operands_; }
   std::size_t most_destinations() const { return most_destinations_; }
   int scratch_slots() const { return scratch_slots_; }

@@ -14,6 +14,7 @@ using device::gpu::CallArguments;
 constexpr std::size_t kSmallPartBytes = 4 * 1024;
 constexpr u32 kFewThreads = 128;
 constexpr u32 kLineThreads = 256;  // they move half of a slot's lines at once
+constexpr std::size_t kFewOps = 4;
 
 u32 threads_for(const device::Call& call) {
   if (call.protocol == device::Protocol::ll128) return kLineThreads;
@@ -44,6 +45,9 @@ void KernelArguments::fill(CallArguments& arguments, const kernels::FlatProgram&
   device::Call& call = arguments.call;
   const u64 most = most_elements_of_a_part(arguments, geometry);
   call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
+  // A block runs few operations on short messages faster than blocks tell one another that they have finished.
+  if (call.protocol == device::Protocol::ll && call.slice_count == 1 && flat.op_count() <= kFewOps)
+    arguments.blocks_per_channel = 1;
   set_memory(arguments, flat, most);
   arguments.connections = resources_.tables().connections();
   arguments.connections_per_channel = resources_.tables().connections_per_channel();
