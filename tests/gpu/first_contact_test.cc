@@ -456,6 +456,30 @@ TEST_CASE("a rank that reads every result before its next call is not held up by
         })) == "");
 }
 
+TEST_CASE("a rank's group of first calls is not held up by that of another rank, whose programs come first") {
+  std::atomic<int> about_to_call{0};
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+          std::vector<std::vector<float>> data(4, std::vector<float>(5000, 1));
+          if (rank == 1) {
+            while (about_to_call == 0) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          }
+          about_to_call = 1;
+          ncclGroupStart();
+          std::string wrong = sum(comm, device.stream(), data[0]);
+          for (const int root : {0, 1})
+            if (ncclReduce(data[1].data(), data[2].data(), data[1].size(), ncclFloat, ncclSum, root, comm,
+                           device.stream()) != ncclSuccess)
+              wrong += told();
+          wrong += sum(comm, device.stream(), data[3]);
+          if (ncclGroupEnd() != ncclSuccess) wrong += told();
+          if (!ends(device.stream())) wrong += "a call is held up";
+          for (const int at : {0, 2, 3})
+            if (data[static_cast<std::size_t>(at)][4999] != 2) wrong += "a sum is wrong";
+          return wrong;
+        })) == "");
+}
+
 // 10: non-blocking communicators
 TEST_CASE("calls of a non-blocking communicator are on the caller's per-thread default stream when they return") {
   void* const per_thread = reinterpret_cast<void*>(2);

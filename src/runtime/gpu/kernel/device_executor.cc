@@ -69,7 +69,7 @@ DeviceExecutor::DeviceExecutor(Membership& membership, const StopFlags& stop,
       side_stream_(membership.on_device->device),
       prepared_(*membership.on_device->device.driver),
       records_(membership),
-      kernels_(membership, *resources_, launcher_.sequence(), watch_),
+      kernels_(membership, *resources_, launcher_, watch_),
       one_sided_(membership, *resources_, watch_.in_flight(), launcher_.sequence(), prepared_) {
   DeviceResources::reap();
   const DeviceMembership& devices = *membership_.on_device;

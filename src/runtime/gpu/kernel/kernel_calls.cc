@@ -46,13 +46,13 @@ std::size_t longest_of(std::span<const device::Chunk> chunks) {
 
 }  // namespace
 
-KernelCalls::KernelCalls(const Membership& membership, DeviceResources& resources, KernelSequence& sequence,
+KernelCalls::KernelCalls(const Membership& membership, DeviceResources& resources, DeviceLauncher& launcher,
                          const DeviceWatch& watch)
     : membership_(membership),
-      sequence_(sequence),
-      loans_(resources.packages(), sequence, watch),
-      programs_(resources, loans_),
-      arguments_(membership, resources, loans_, sequence) {}
+      sequence_(launcher.sequence()),
+      loans_(resources.packages(), sequence_, watch),
+      programs_(resources, loans_, launcher.queues()),
+      arguments_(membership, resources, loans_, sequence_) {}
 
 void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& request, const Service& service) {
   const bool direct = service.choice.form == Form::direct;

@@ -7,6 +7,7 @@
 #include "runtime/call/requests.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/plan_cache.h"
+#include "runtime/gpu/launch/device_launcher.h"
 #include "runtime/gpu/launch/prepared_calls.h"
 #include "runtime/gpu/program/call_chunks.h"
 #include "runtime/gpu/program/device_programs.h"
@@ -20,7 +21,7 @@ namespace sccl::runtime {
 class KernelCalls {
  public:
   // All must outlive this object.
-  KernelCalls(const Membership& membership, DeviceResources& resources, KernelSequence& sequence,
+  KernelCalls(const Membership& membership, DeviceResources& resources, DeviceLauncher& launcher,
               const DeviceWatch& watch);
 
   // The plan, the choice and the windows that serve a collective.

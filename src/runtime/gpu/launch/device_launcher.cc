@@ -18,7 +18,7 @@ DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& reso
       tuner_(tuner),
       sequence_(membership, watch.in_flight(), withdrawal),
       pace_(membership, watch.in_flight()),
-      order_(*resources, watch, sequence_, pace_.shares_queues() ? HardwareQueues::shared : HardwareQueues::own),
+      order_(*resources, watch, sequence_, queues()),
       graphs_(resources),
       proxy_(membership.on_device->proxy) {}
 

@@ -39,6 +39,7 @@ class DeviceLauncher {
   KernelSequence& sequence() { return sequence_; }
   LaunchOrder& order() { return order_; }
   LaunchPace& pace() { return pace_; }
+  HardwareQueues queues() const { return pace_.shares_queues() ? HardwareQueues::shared : HardwareQueues::own; }
   // Whether some graph holds kernels of this communicator and may be replayed at any time.
   bool was_captured() const { return graphs_.holds(); }
 

@@ -20,6 +20,7 @@ DevicePrograms::Known& DevicePrograms::known(const Plan& plan) {
 // The program is uploaded before the first kernel that is not captured. A captured kernel may run before that; then it
 // reads the program from host memory.
 void DevicePrograms::place(PreparedCall& call, const Plan& plan) {
+  if (queues_ == HardwareQueues::shared) return lend(call, plan.program);
   Known& known = this->known(plan);
   if (call.sequence == 0) {
     const bool there = known.uploaded_by != 0 && resources_.has_finished(known.uploaded_by);

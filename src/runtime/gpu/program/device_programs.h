@@ -1,5 +1,9 @@
 // Programs for kernels. A plan's program stays in the device's memory after its upload; other programs are in host
 // memory for one call.
+//
+// Nothing is uploaded where ranks of this process share the device's queues. Copies to the device stand in one line:
+// the upload of a group's second call would wait for its first kernel, that kernel for another rank's, and the upload
+// before the other rank's kernel would stand behind.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +12,7 @@
 
 #include "kernels/program/flat_program.h"
 #include "runtime/choice/plan_cache.h"
+#include "runtime/gpu/launch/launch_order.h"
 #include "runtime/gpu/launch/prepared_calls.h"
 #include "runtime/gpu/program/package_loans.h"
 #include "runtime/gpu/resources/device_resources.h"
@@ -17,7 +22,8 @@ namespace sccl::runtime {
 class DevicePrograms {
  public:
   // Both must outlive this object.
-  DevicePrograms(DeviceResources& resources, PackageLoans& loans) : resources_(resources), loans_(loans) {}
+  DevicePrograms(DeviceResources& resources, PackageLoans& loans, HardwareQueues queues)
+      : resources_(resources), loans_(loans), queues_(queues) {}
 
   // Gives a plan's program to the call, which has its sequence number. The plan must outlive this object.
   void place(PreparedCall& call, const Plan& plan);
@@ -36,6 +42,7 @@ class DevicePrograms {
 
   DeviceResources& resources_;
   PackageLoans& loans_;
+  HardwareQueues queues_;
   std::map<const Plan*, Known> programs_;
 };
 
