@@ -126,6 +126,25 @@ TEST_CASE("chunks that enter a host at several devices hardly wait for one anoth
   }
 }
 
+TEST_CASE("chunks that have far to go leave early, so that none comes long after the others") {
+  // Data comes back to the root's host over links that others take to leave it.
+  struct Case {
+    const char* name;
+    Collective collective;
+    double over_bound;
+  };
+  for (const Case& one : {Case{"4*z52-full", Collective::broadcast, 1.105}, Case{"4*z52", Collective::broadcast, 1.10},
+                          Case{"4*pcie8", Collective::broadcast, 1.10}, Case{"2*z52", Collective::reduce, 1.09}}) {
+    const topology::Topology machine = topology::preset(one.name);
+    constexpr std::size_t kBytes = 64 << 20;
+    const auto candidates = portfolio::candidates(machine, one.collective, 0);
+    const auto best = portfolio::predict(candidates, kBytes, 1, {}).front();
+    const auto bounds = compose::bounds(machine, topology::cluster_of(machine), one.collective, 0, kBytes);
+    INFO(candidates[best.candidate].name << " for " << info(one.collective).name << " on " << one.name);
+    CHECK(best.time_us < one.over_bound * bounds.front().us);
+  }
+}
+
 TEST_CASE("sums wait for one another hardly more than copies do") {
   // Sums of the farther socket share one link with what returns to the root's host.
   const topology::Topology machine = topology::preset("3*pcie8");

@@ -20,8 +20,8 @@ Ordered order_by_time(const Composite& composite) {
   schedule::Schedule flat = expand(composite);
   // Trees of all ranks are deep, and frames tell little about when their chunks should begin.
   const bool deep = composite.hosts.size() == 1 && composite.collective != Collective::allreduce;
-  const std::vector<Step> steps =
-      schedule::steps_by_time(flat, kChunkBytes, deep ? schedule::Urgency::longest_way : schedule::Urgency::first_step);
+  const auto urgency = deep ? schedule::Urgency::longest_way : schedule::Urgency::first_step;
+  const std::vector<Step> steps = schedule::steps_by_time(flat, kChunkBytes, urgency).steps;
   const auto ranks = static_cast<std::size_t>(flat.ranks);
   auto order = std::make_shared<Order>();
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "schedule/simulation/steps_by_time.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -13,230 +14,367 @@
 namespace sccl::schedule {
 namespace {
 
+using Picoseconds = double;  // whole numbers, rounded as simulate() does, so that the same sends compete for links
+
+constexpr double kPsPerUs = 1e6;
 constexpr int kSlots = 4;  // of a connection, for each lane that a chunk takes at once
+constexpr int kRounds = 2;
+constexpr std::size_t kMostLaid = 400000;  // sends of all layouts together, at about half a microsecond each
+constexpr double kGain = 0.998;            // a round that gains less is the last one
+constexpr double kEnough = 1.02;           // times the busiest link
+constexpr double kTooLate = 1.10;  // times the best layout: in this direction chunks queue whatever their order is
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-struct Event {
-  enum class Kind : std::uint8_t { enter, follow, arrive };
-  double not_before = 0;  // enter: when the last byte has passed the previous link
-  int send = 0;
-  int connection = 0;
-  std::int16_t hop = 0;
-  Kind kind = Kind::enter;
-};
+// Links and the paths of connections.
+struct Network {
+  struct Link {
+    Picoseconds alpha = 0;
+    Picoseconds time = 0;                           // of a chunk
+    int lanes = 1;                                  // those that a chunk takes together count as one
+    std::vector<std::pair<int, Picoseconds>> sets;  // each with the time for which a chunk takes a lane of it
+  };
+  struct Connection {
+    std::vector<EdgeId> way;
+    int slots = 0;
+  };
 
-// Of a link or a shared set: those that a chunk takes together count as one.
-struct Lanes {
-  double us = 0;                // of a chunk
-  std::vector<double> free_us;  // by lane: when it is free again
-
-  double first_free_us() const { return *std::min_element(free_us.begin(), free_us.end()); }
-  double take(double begin_us) { return *std::min_element(free_us.begin(), free_us.end()) = begin_us + us; }
-};
-
-struct Connection {
-  std::vector<EdgeId> way;
-  std::vector<int> waiting;  // a heap of places in the order of steps, the first on top
-  double free_us = 0;
-  int free_slots = 0;
-};
-
-class Layout {
- public:
-  Layout(const Schedule& schedule, double chunk_bytes, Urgency urgency)
-      : schedule_(schedule),
-        edges_(schedule.topology),
-        backwards_(info(schedule.collective).reduces && !ends(schedule, 0).everyone_receives) {
+  Network(const Schedule& schedule, double chunk_bytes) {
+    const EdgeIndex edges(schedule.topology);
     const int together = std::max(1, static_cast<int>(chunk_bytes / kLaneBytes));
     const auto ways = [&](int lanes) { return (lanes + together - 1) / together; };
-    for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
-      const double us = chunk_bytes * lane_us_per_byte(edges_[edge], schedule.topology) / edges_[edge].lanes;
-      links_.push_back({us * ways(edges_[edge].lanes), std::vector<double>(at(ways(edges_[edge].lanes)), 0)});
+    for (const topology::SharedSet& set : schedule.topology.shared) lanes_of_set.push_back(ways(set.lanes));
+    for (EdgeId edge = 0; edge < edges.size(); ++edge) {
+      const double ps = chunk_bytes * lane_us_per_byte(edges[edge], schedule.topology) * kPsPerUs;
+      const auto time = [&](int lanes) { return std::round(ps / lanes * ways(lanes)); };
+      Link link{std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), {}};
+      for (const int set : edges.sets_of(edge))
+        link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes));
+      links.push_back(std::move(link));
     }
-    for (std::size_t set = 0; set < schedule.topology.shared.size(); ++set) {
-      const int lanes = schedule.topology.shared[set].lanes;
-      const double us = chunk_bytes / (edges_.set_lane_gbytes_per_s(static_cast<int>(set)) * 1e3 * lanes);
-      sets_.push_back({us * ways(lanes), std::vector<double>(at(ways(lanes)), 0)});
+    topology::Routes routes(schedule.topology);
+    std::vector<int> number(at(schedule.ranks) * at(schedule.ranks), -1);
+    for (const Send& one : schedule.sends) {
+      int& known = number[at(one.src) * at(schedule.ranks) + at(one.dst)];
+      if (known < 0) {
+        known = static_cast<int>(connections.size());
+        Connection& connection = connections.emplace_back();
+        int lanes = std::numeric_limits<int>::max();
+        for (const topology::Edge& ends : routes.path(one.src, one.dst)) {
+          connection.way.push_back(edges.find(ends));
+          lanes = std::min(lanes, links[at(connection.way.back())].lanes);
+        }
+        connection.slots = kSlots * lanes;
+      }
+      connection_of.push_back(known);
     }
-    order_ = order_by_step(schedule);
-    if (backwards_) std::reverse(order_.begin(), order_.end());
-    prepare_connections(urgency);
-    prepare_values();
   }
 
-  std::vector<Step> steps() {
-    for (const int send : order_)
-      if (left_[at(send)] == 0) wait(send);
-    for (std::size_t connection = 0; connection < connections_.size(); ++connection) pass(static_cast<int>(connection));
-    queue_.run_until(std::numeric_limits<double>::infinity(), [&](double now, const Event& event) {
+  // No layout takes less time.
+  Picoseconds busiest() const {
+    std::vector<Picoseconds> of_link(links.size(), 0), of_set(lanes_of_set.size(), 0);
+    for (const int connection : connection_of)
+      for (const EdgeId edge : connections[at(connection)].way) {
+        of_link[at(edge)] += links[at(edge)].time / links[at(edge)].lanes;
+        for (const auto& [set, time] : links[at(edge)].sets) of_set[at(set)] += time / lanes_of_set[at(set)];
+      }
+    Picoseconds most = *std::max_element(of_link.begin(), of_link.end());
+    for (const Picoseconds one : of_set) most = std::max(most, one);
+    return most;
+  }
+
+  std::vector<Link> links;
+  std::vector<int> lanes_of_set;
+  std::vector<Connection> connections;
+  std::vector<int> connection_of;  // by send
+};
+
+enum class Direction : std::uint8_t { forwards, backwards };
+
+// What sends wait for in one direction of time: all that reaches their ranks in earlier steps. A value is a chunk at a
+// rank.
+struct Waits {
+  Waits(const Schedule& schedule, const std::vector<int>& by_step, Direction of)
+      : direction(of), first_reader(values(schedule) + 1, 0), first_writer(values(schedule) + 1, 0) {
+    const bool forwards = direction == Direction::forwards;
+    const std::size_t sends = schedule.sends.size();
+    for (const Send& one : schedule.sends) {
+      reads.push_back(one.chunk * schedule.ranks + (forwards ? one.src : one.dst));
+      makes.push_back(one.chunk * schedule.ranks + (forwards ? one.dst : one.src));
+      ++first_reader[at(reads.back()) + 1];
+      ++first_writer[at(makes.back()) + 1];
+    }
+    std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
+    std::partial_sum(first_writer.begin(), first_writer.end(), first_writer.begin());
+    arrivals_before.assign(sends, 0);
+    std::vector<int> arrivals(values(schedule), 0);
+    const auto in_turn = [&](std::size_t place) { return at(by_step[forwards ? place : sends - 1 - place]); };
+    const auto step = [&](std::size_t place) { return schedule.sends[in_turn(place)].step; };
+    for (std::size_t begin = 0, end = 0; begin < sends; begin = end) {
+      while (end < sends && step(end) == step(begin)) ++end;
+      for (std::size_t i = begin; i < end; ++i) arrivals_before[in_turn(i)] = arrivals[at(reads[in_turn(i)])];
+      for (std::size_t i = begin; i < end; ++i) ++arrivals[at(makes[in_turn(i)])];
+    }
+  }
+
+  static std::size_t values(const Schedule& schedule) { return at(schedule.chunks) * at(schedule.ranks); }
+
+  Direction direction;
+  std::vector<int> reads, makes;                // by send: values
+  std::vector<int> arrivals_before;             // by send: how many it waits for
+  std::vector<int> first_reader, first_writer;  // by value: how many sends have values before it; one more at the end
+};
+
+// Which sends a connection passes: of those that are there the first in an order, or all in this order.
+enum class Passing : std::uint8_t { what_is_there, in_order };
+
+// The sends laid on the links, each as soon as it can.
+class Layout {
+ public:
+  Layout(const Network& network, const Waits& waits, std::vector<int> order, Passing passing)
+      : network_(network), waits_(waits), order_(std::move(order)), passing_(passing) {
+    for (const Network::Link& link : network.links) links_.emplace_back(at(link.lanes), 0);
+    for (const int lanes : network.lanes_of_set) sets_.emplace_back(at(lanes), 0);
+    for (const Network::Connection& one : network.connections) connections_.push_back({{}, 0, one.slots});
+    place_.resize(order_.size());
+    for (std::size_t place = 0; place < order_.size(); ++place) place_[at(order_[place])] = static_cast<int>(place);
+    if (passing == Passing::in_order) put_in_order();
+    collect_readers();
+    collect_writers();
+    for (const int one : order_)
+      if (waits_.arrivals_before[at(one)] == 0) wait(one);
+    for (const int one : order_) pass(network_.connection_of[at(one)]);
+    queue_.run_until(std::numeric_limits<double>::infinity(), [&](Picoseconds now, const Event& event) {
       now_ = now;
       handle(event);
     });
-    return steps_of(begin_us_);
   }
+
+  Picoseconds time() const { return now_; }
+  // Sends in the order in which they began, or were there.
+  const std::vector<int>& begun() const { return begun_; }
+  const std::vector<int>& arrived() const { return arrived_; }
 
  private:
-  const Send& send(int index) const { return schedule_.sends[at(index)]; }
-  Rank from(int index) const { return backwards_ ? send(index).dst : send(index).src; }
-  Rank to(int index) const { return backwards_ ? send(index).src : send(index).dst; }
-  std::size_t value(ChunkId chunk, Rank rank) const { return at(chunk) * at(schedule_.ranks) + at(rank); }
+  struct Event {
+    enum class Kind : std::uint8_t { enter, follow, arrive, apply };
+    Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
+    int send = 0;
+    int connection = 0;
+    std::int16_t hop = 0;
+    Kind kind = Kind::enter;
+  };
+  struct Connection {
+    std::vector<int> waiting;  // a heap of places in the order, the first on top
+    Picoseconds free = 0;
+    int free_slots = 0;
+    int next = kNone;  // in order: the place of the one that it passes next
+  };
+  using Lanes = std::vector<Picoseconds>;  // when each is free again
+  static constexpr int kNone = -1;
 
-  void prepare_connections(Urgency urgency) {
-    topology::Routes routes(schedule_.topology);
-    std::vector<int> number(at(schedule_.ranks) * at(schedule_.ranks), -1);
-    for (const Send& one : schedule_.sends) {
-      int& known = number[at(one.src) * at(schedule_.ranks) + at(one.dst)];
-      if (known < 0) {
-        known = static_cast<int>(connections_.size());
-        Connection& connection = connections_.emplace_back();
-        int lanes = std::numeric_limits<int>::max();
-        for (const topology::Edge& ends : routes.path(one.src, one.dst)) {
-          connection.way.push_back(edges_.find(ends));
-          lanes = std::min(lanes, static_cast<int>(links_[at(connection.way.back())].free_us.size()));
-        }
-        if (backwards_) std::reverse(connection.way.begin(), connection.way.end());
-        connection.free_slots = kSlots * lanes;
-      }
-      connection_of_.push_back(known);
+  void put_in_order() {
+    next_.assign(order_.size(), kNone);
+    std::vector<int> last(connections_.size(), kNone);
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+      const std::size_t connection = at(network_.connection_of[at(order_[place])]);
+      (last[connection] == kNone ? connections_[connection].next : next_[at(last[connection])]) =
+          static_cast<int>(place);
+      last[connection] = static_cast<int>(place);
     }
-    place_.resize(order_.size());
-    by_place_ = order_;
-    if (urgency == Urgency::longest_way) sort_by_way();
-    for (std::size_t place = 0; place < by_place_.size(); ++place)
-      place_[at(by_place_[place])] = static_cast<int>(place);
   }
 
-  void sort_by_way() {
-    std::vector<int> height(order_.size(), 0);
-    std::vector<int> after(at(schedule_.chunks) * at(schedule_.ranks), 0);  // by value: of the sends that read it
-    for (auto one = order_.rbegin(); one != order_.rend(); ++one) {
-      height[at(*one)] = after[value(send(*one).chunk, to(*one))] + 1;
-      int& known = after[value(send(*one).chunk, from(*one))];
-      known = std::max(known, height[at(*one)]);
+  // Those that wait for nothing are no part of the lists.
+  void collect_readers() {
+    next_reader_.assign(waits_.first_reader.begin(), waits_.first_reader.end() - 1);
+    readers_.resize(order_.size());
+    for (const int one : order_) readers_[at(next_reader_[at(waits_.reads[at(one)])]++)] = one;
+    const auto& before = waits_.arrivals_before;
+    const auto earlier = [&](int a, int b) { return before[at(a)] < before[at(b)]; };
+    for (std::size_t value = 0; value < next_reader_.size(); ++value) {
+      const auto first = readers_.begin() + waits_.first_reader[value];
+      const auto last = readers_.begin() + waits_.first_reader[value + 1];
+      if (!std::is_sorted(first, last, earlier)) std::stable_sort(first, last, earlier);
+      const auto waiting = std::find_if(first, last, [&](int one) { return before[at(one)] > 0; });
+      next_reader_[value] = static_cast<int>(waiting - readers_.begin());
     }
-    std::stable_sort(by_place_.begin(), by_place_.end(), [&](int a, int b) { return height[at(a)] > height[at(b)]; });
+    arrivals_.assign(next_reader_.size(), 0);
   }
 
-  // A send waits for everything that reaches its rank in earlier steps. The sends of one value wait in a list.
-  void prepare_values() {
-    const std::size_t sends = schedule_.sends.size();
-    std::vector<int> arrivals(at(schedule_.chunks) * at(schedule_.ranks), 0);
-    std::vector<int> last(arrivals.size(), -1);
-    first_.assign(arrivals.size(), -1);
-    next_.assign(sends, -1);
-    left_.assign(sends, 0);
-    for (std::size_t begin = 0, end = 0; begin < sends; begin = end) {
-      while (end < sends && send(order_[end]).step == send(order_[begin]).step) ++end;
-      for (std::size_t i = begin; i < end; ++i) {
-        const int one = order_[i];
-        const std::size_t read = value(send(one).chunk, from(one));
-        left_[at(one)] = arrivals[read];
-        (last[read] < 0 ? first_[read] : next_[at(last[read])]) = one;
-        last[read] = one;
-      }
-      for (std::size_t i = begin; i < end; ++i) ++arrivals[value(send(order_[i]).chunk, to(order_[i]))];
-    }
-    arrived_.assign(arrivals.size(), 0);
-    begin_us_.assign(sends, 0);
-    // Those that wait for nothing are no part of lists.
-    for (int& first : first_)
-      while (first >= 0 && left_[at(first)] == 0) first = next_[at(first)];
+  // A rank adds, or replaces, in the order of steps. So what is there early keeps its slot until its turn comes.
+  void collect_writers() {
+    writers_.resize(order_.size());
+    next_writer_.assign(waits_.first_writer.begin(), waits_.first_writer.end() - 1);
+    landed_.assign(order_.size(), false);
+    if (passing_ == Passing::in_order)
+      for (const int one : order_) add_writer(one);
   }
+  void add_writer(int one) { writers_[at(next_writer_[at(waits_.makes[at(one)])]++)] = one; }
 
-  void wait(int one) {
-    std::vector<int>& waiting = connections_[at(connection_of_[at(one)])].waiting;
+  // Whether it is the first one.
+  bool wait(int one) {
+    std::vector<int>& waiting = connections_[at(network_.connection_of[at(one)])].waiting;
     waiting.push_back(place_[at(one)]);
     std::push_heap(waiting.begin(), waiting.end(), std::greater<>());
+    return waiting.front() == place_[at(one)];
   }
 
-  // As long as the connection is free. Connections that share a link take turns: each asks for the link when its
-  // message before begins.
+  bool may_pass(const Connection& state) const {
+    if (state.free_slots == 0 || state.waiting.empty()) return false;
+    return passing_ == Passing::what_is_there || state.waiting.front() == state.next;
+  }
+
+  // Connections that share a link take turns: each asks for the link when its message before begins.
   void pass(int connection) {
     Connection& state = connections_[at(connection)];
-    while (state.free_us <= now_ && state.free_slots > 0 && !state.waiting.empty()) {
-      std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
-      const int one = by_place_[at(state.waiting.back())];
-      state.waiting.pop_back();
-      --state.free_slots;
-      state.free_us = begin_us_[at(one)] = enter({now_, one, connection, 0, Event::Kind::enter});
-      if (state.free_us > now_) queue_.add(state.free_us, {0, one, connection, 0, Event::Kind::follow});
-    }
+    if (state.free > now_ || !may_pass(state)) return;
+    std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
+    const int one = order_[at(state.waiting.back())];
+    if (passing_ == Passing::in_order) state.next = next_[at(state.waiting.back())];
+    if (passing_ == Passing::what_is_there) add_writer(one);
+    state.waiting.pop_back();
+    --state.free_slots;
+    begun_.push_back(one);
+    state.free = enter({now_, one, connection, 0, Event::Kind::enter});
+    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, one, connection, 0, Event::Kind::follow});
   }
 
-  double enter(const Event& event) {
-    const std::vector<EdgeId>& way = connections_[at(event.connection)].way;
-    const EdgeId edge = way[at(event.hop)];
-    const auto sets = edges_.sets_of(edge);
-    double begin = std::max(now_, links_[at(edge)].first_free_us());
-    for (const int set : sets) begin = std::max(begin, sets_[at(set)].first_free_us());
-    const double free = links_[at(edge)].take(begin);
-    for (const int set : sets) sets_[at(set)].take(begin);
-    const double alpha_us = edges_[edge].alpha_us;
-    const double end = std::max(free, event.not_before) + alpha_us;
-    const bool last = at(event.hop) + 1 == way.size();
-    queue_.add(last ? end : begin + alpha_us,
+  Picoseconds enter(const Event& event) {
+    const std::vector<EdgeId>& way = network_.connections[at(event.connection)].way;
+    const std::size_t hops = way.size();
+    const EdgeId edge = way[waits_.direction == Direction::forwards ? at(event.hop) : hops - 1 - at(event.hop)];
+    const Network::Link& link = network_.links[at(edge)];
+    const auto first_free = [](Lanes& lanes) { return std::min_element(lanes.begin(), lanes.end()); };
+    const auto lane = first_free(links_[at(edge)]);
+    Picoseconds begin = std::max(now_, *lane);
+    for (const auto& [set, time] : link.sets) begin = std::max(begin, *first_free(sets_[at(set)]));
+    *lane = begin + link.time;
+    for (const auto& [set, time] : link.sets) *first_free(sets_[at(set)]) = begin + time;
+    const Picoseconds end = std::max(*lane, event.not_before) + link.alpha;
+    const bool last = at(event.hop) + 1 == hops;
+    queue_.add(last ? end : begin + link.alpha,
                {end, event.send, event.connection, static_cast<std::int16_t>(event.hop + 1),
                 last ? Event::Kind::arrive : Event::Kind::enter});
     return begin;
   }
 
   void handle(const Event& event) {
-    if (event.kind == Event::Kind::enter) enter(event);
-    if (event.kind == Event::Kind::arrive) arrive(event.send);
-    if (event.kind != Event::Kind::enter) pass(event.connection);
+    switch (event.kind) {
+      case Event::Kind::enter:
+        enter(event);
+        break;
+      case Event::Kind::follow:
+        pass(event.connection);
+        break;
+      case Event::Kind::arrive:
+        arrive(event.send);
+        break;
+      case Event::Kind::apply:
+        apply(event.send);
+        break;
+    }
   }
 
   void arrive(int one) {
-    ++connections_[at(connection_of_[at(one)])].free_slots;
-    const std::size_t made = value(send(one).chunk, to(one));
-    const int arrived = ++arrived_[made];
-    for (int& first = first_[made]; first >= 0 && left_[at(first)] <= arrived;) {
-      const int reader = std::exchange(first, next_[at(first)]);
-      wait(reader);
-      pass(connection_of_[at(reader)]);
-    }
+    landed_[at(one)] = true;
+    if (waits_.direction == Direction::backwards || next_to_apply(waits_.makes[at(one)]) == one) apply(one);
   }
 
-  // What begins at one time has one step.
-  std::vector<Step> steps_of(const std::vector<double>& begin_us) const {
-    std::vector<int> order(begin_us.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return begin_us[at(a)] < begin_us[at(b)]; });
-    std::vector<Step> steps(begin_us.size(), 0);
-    Step step = 0;
-    for (std::size_t i = 1; i < order.size(); ++i) {
-      if (begin_us[at(order[i])] > begin_us[at(order[i - 1])]) ++step;
-      steps[at(order[i])] = step;
-    }
-    if (backwards_)
-      for (Step& one : steps) one = step - one;
-    return steps;
+  int next_to_apply(int value) const {
+    const int next = waits_.first_writer[at(value)] + arrivals_[at(value)];
+    return next < next_writer_[at(value)] ? writers_[at(next)] : kNone;
   }
 
-  const Schedule& schedule_;
-  EdgeIndex edges_;
-  bool backwards_;
+  void apply(int one) {
+    arrived_.push_back(one);
+    const int made = waits_.makes[at(one)];
+    const int connection = network_.connection_of[at(one)];
+    const int arrived = ++arrivals_[at(made)];
+    ++connections_[at(connection)].free_slots;
+    for (int& next = next_reader_[at(made)]; next < waits_.first_reader[at(made) + 1]; ++next) {
+      const int reader = readers_[at(next)];
+      if (waits_.arrivals_before[at(reader)] > arrived) break;
+      if (wait(reader)) pass(network_.connection_of[at(reader)]);
+    }
+    pass(connection);
+    if (waits_.direction == Direction::backwards) return;
+    if (const int next = next_to_apply(made); next != kNone && landed_[at(next)])
+      queue_.add(now_, {0, next, network_.connection_of[at(next)], 0, Event::Kind::apply});
+  }
+
+  const Network& network_;
+  const Waits& waits_;
+  std::vector<int> order_;
+  Passing passing_;
+  std::vector<int> place_;  // by send: in order_
+  std::vector<int> next_;   // by place: the next one of its connection
   std::vector<Lanes> links_, sets_;
   std::vector<Connection> connections_;
-  std::vector<int> connection_of_;  // by send
-  std::vector<int> order_;          // of sends by step
-  std::vector<int> by_place_;       // sends, the most urgent first
-  std::vector<int> place_;          // by send: in by_place_
-  std::vector<int> left_;           // by send: how many arrivals it waits for
-  std::vector<int> next_;           // by send: the next one that waits for the same value
-  std::vector<int> first_;          // by value: the first send that waits
-  std::vector<int> arrived_;        // by value
-  std::vector<double> begin_us_;    // by send
+  std::vector<int> readers_;      // sends by the value that they read
+  std::vector<int> next_reader_;  // by value: the first that still waits
+  std::vector<int> writers_;      // sends by the value that they make, in the order of their steps
+  std::vector<int> next_writer_;  // by value: where the next one is put
+  std::vector<bool> landed_;      // by send
+  std::vector<int> arrivals_;     // by value
+  std::vector<int> begun_, arrived_;
   EventQueue<Event> queue_;
-  double now_ = 0;
+  Picoseconds now_ = 0;
 };
+
+void put_longest_first(std::vector<int>& order, const Waits& waits) {
+  std::vector<int> height(order.size(), 0);
+  std::vector<int> after(waits.first_reader.size(), 0);  // by value: of the sends that read it
+  for (auto one = order.rbegin(); one != order.rend(); ++one) {
+    height[at(*one)] = after[at(waits.makes[at(*one)])] + 1;
+    int& known = after[at(waits.reads[at(*one)])];
+    known = std::max(known, height[at(*one)]);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return height[at(a)] > height[at(b)]; });
+}
 
 }  // namespace
 
-std::vector<Step> steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency) {
+TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency) {
   if (schedule.sends.empty()) return {};
-  return Layout(schedule, chunk_bytes, urgency).steps();
+  const bool sums_alone = info(schedule.collective).reduces && !ends(schedule, 0).everyone_receives;
+  const Network network(schedule, chunk_bytes);
+  const Picoseconds enough = kEnough * network.busiest();
+  std::vector<int> order = order_by_step(schedule);
+  const Waits forwards(schedule, order, Direction::forwards);
+  const Waits backwards(schedule, order, Direction::backwards);
+  std::vector<int> best;
+  Picoseconds least = std::numeric_limits<double>::infinity();
+  const auto take = [&](const Layout& layout, std::vector<int> steps) {
+    if (layout.time() >= least) return;
+    least = layout.time();
+    best = std::move(steps);
+  };
+  if (sums_alone) std::reverse(order.begin(), order.end());
+  if (urgency == Urgency::longest_way) put_longest_first(order, sums_alone ? backwards : forwards);
+  std::size_t laid = 0;
+  for (int round = 0; round <= kRounds && least > enough; ++round) {
+    const bool back_first = round > 0 || sums_alone;
+    laid += schedule.sends.size() * (sums_alone ? 3 : back_first ? 2 : 1);
+    if (round > 0 && laid > kMostLaid) break;
+    const Picoseconds before = least;
+    if (back_first) {
+      const Layout back(network, backwards, std::move(order), Passing::what_is_there);
+      if (back.time() > kTooLate * least) break;
+      if (sums_alone) {
+        order.assign(back.begun().rbegin(), back.begun().rend());
+        const Layout same(network, forwards, order, Passing::in_order);
+        take(same, std::move(order));
+      }
+      order.assign(back.arrived().rbegin(), back.arrived().rend());
+    }
+    const Layout layout(network, forwards, std::move(order), Passing::what_is_there);
+    take(layout, layout.begun());
+    if (layout.time() > kTooLate * least || least > kGain * before) break;
+    order.assign(layout.arrived().rbegin(), layout.arrived().rend());
+  }
+  TimedSteps result{std::vector<Step>(best.size()), least / kPsPerUs};
+  for (std::size_t place = 0; place < best.size(); ++place) result.steps[at(best[place])] = static_cast<Step>(place);
+  return result;
 }
 
 }  // namespace sccl::schedule
