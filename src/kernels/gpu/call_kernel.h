@@ -241,6 +241,7 @@ inline Outcome run_lane(u32 lane, bool by_words, bool lone) {
       const Outcome passed = pass_by_words<Mover>(lane, lone ? kPolls : 1);
       if (passed == Outcome::progressed) continue;
       if (passed == Outcome::finished) return passed;
+      block_sync();  // the leader may advance the lane before the others have looked at it
     }
     Outcome outcome = interpreter.begin(lane, memory.begun);
     if (outcome != Outcome::progressed) return outcome;
