@@ -353,6 +353,15 @@ def test_schedules():
         result = run("simulate", "--schedule", path("ring.xml"), "--bytes", "1M", "--slice", "0", "--json")
         expect_code(result, 0, "simulate a file")
         expect(abs(json.loads(result.stdout)["time_us"] - 6 * (1.5 + (1 << 20) / 4 / 25e3)) < 1e-3, result.stdout)
+        # Sends that are out of range are told on another machine, too.
+        with open(path("ring.json")) as file:
+            broken = json.load(file)
+        broken["sends"][0][2] = -1 << 31
+        with open(path("broken.json"), "w") as file:
+            json.dump(broken, file)
+        result = run("simulate", "--schedule", path("broken.json"), "--topo", "host:4", "--bytes", "1M")
+        expect_code(result, 2, "simulate a file with a send to no rank")
+        expect("out of range" in result.stderr, result.stderr)
 
 
 def test_simulate():

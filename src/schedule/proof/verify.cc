@@ -46,7 +46,7 @@ class RankSet {
   std::vector<std::uint64_t> words_;
 };
 
-void check_fields(const Schedule& schedule) {
+void check_figures(const Schedule& schedule) {
   const auto bad = [&](const std::string& what) {
     fail(ErrorCode::invalid_argument, "schedule '{}': {}", schedule.name, what);
   };
@@ -195,10 +195,14 @@ class ChunkState {
 
 }  // namespace
 
-void verify(const Schedule& schedule) {
-  check_fields(schedule);
+void check_fields(const Schedule& schedule) {
+  check_figures(schedule);
   topology::validate(schedule.topology);
   for (const Send& send : schedule.sends) check_send(schedule, send);
+}
+
+void verify(const Schedule& schedule) {
+  check_fields(schedule);
   check_bandwidth(schedule);
 
   std::vector<Send> sends = schedule.sends;

@@ -15,4 +15,7 @@ namespace sccl::schedule {
 // Cost: O(sends log sends + sends * ranks / 64).
 void verify(const Schedule& schedule);
 
+// The first of these rules alone. A schedule that was read from a file must pass before anything is computed from it.
+void check_fields(const Schedule& schedule);
+
 }  // namespace sccl::schedule

@@ -155,6 +155,7 @@ schedule::Schedule schedule_of(const Options& options) {
     if (schedule.topology.ranks != schedule.ranks)
       fail(ErrorCode::invalid_argument, "{} is for {} ranks and topology '{}' has {}: give one of as many",
            options.schedule_path, schedule.ranks, schedule.topology.name, schedule.topology.ranks);
+    schedule::check_fields(schedule);
     schedule.rounds = schedule::needed_rounds(schedule);
   }
   schedule::verify(schedule);
