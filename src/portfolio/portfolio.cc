@@ -266,6 +266,7 @@ class Predictor {
   // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known, or than
   // even trees.
   bool gains_little(const Foreseen& one) const {
+    if (one.fitted()) return false;
     if (one.by_time() && of(one).left == 0) return true;
     if (one.sends() >= kFewSends && one.closed().time_us >= kNearFitted * fitted_us_) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;

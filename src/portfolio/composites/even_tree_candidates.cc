@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "compose/lowering/by_time.h"
@@ -19,13 +20,23 @@
 namespace sccl::portfolio {
 namespace {
 
-// More trees leave links more evenly busy, fewer trees wait for one another less.
-constexpr int kTrees[] = {32, 64, 16};
+// AllReduce: more trees leave links more evenly busy, fewer trees wait for one another less. Chunks have a long way,
+// and where there are many the last ones begin early; but an order of many chunks on many ranks takes long to find.
+struct Trees {
+  int count;
+  int frames;
+};
+constexpr Trees kOfFewRanks[] = {{64, 16}, {64, 8}, {32, 32}};
+constexpr Trees kOfSomeRanks[] = {{64, 16}};
+constexpr Trees kOfManyRanks[] = {{64, 8}, {32, 16}};
+constexpr int kFewRanks = 16;
+// All sends of a frame are more urgent than those of the frames after the next few.
+constexpr int kFrameSteps = 8;
 constexpr int kMostRoots = 32;
-constexpr int kChunks = 512;
 constexpr double kClearlyLess = 0.95;
 // AllGather and ReduceScatter: of all ranks together.
 constexpr int kTreesOfBlocks = 256;
+constexpr int kChunksOfBlocks = 512;
 constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
 constexpr int kSlots = 4;
@@ -214,16 +225,17 @@ compose::Composite one_host(const std::shared_ptr<const topology::Topology>& top
   composite.hosts = {std::move(host)};
   composite.chunks_per_rank = trees * frames / (collective == Collective::allgather ? topology->ranks : 1);
   composite.frames = frames;
+  if (collective == Collective::allreduce) composite.frame_steps = kFrameSteps;
   return composite;
 }
 
-// In an order by time, if there is one: the cost of the candidate that was added.
-const compose::Cost* add_ordered(std::vector<CompositeCandidate>& result, const compose::Verified& known,
-                                 const topology::Cluster& cluster) {
+// In an order by time. False if there is none.
+bool add_ordered(std::vector<CompositeCandidate>& result, const compose::Verified& known,
+                 const topology::Cluster& cluster) {
   compose::Ordered ordered = compose::order_by_time(*known);
-  if (ordered.order == nullptr) return nullptr;
+  if (ordered.order == nullptr) return false;
   result.push_back({compose::Verified(known, std::move(ordered.order)), fitted(ordered.flat, cluster, known->frames)});
-  return &result.back().cost;
+  return true;
 }
 
 double least_busy_us_per_byte(const std::vector<CompositeCandidate>& candidates) {
@@ -276,11 +288,15 @@ void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_p
   std::vector<Rank> roots(at(ranks));
   std::iota(roots.begin(), roots.end(), 0);
   const int count = trees_of_rank * ranks;
-  add_ordered(result,
-              compose::Verified(one_host(topology, collective, std::move(kind), std::move(roots), count,
-                                         std::max(1, kChunks / count)),
-                                verifier),
-              cluster);
+  const int frames = std::max(1, kChunksOfBlocks / count);
+  const compose::Verified known(one_host(topology, collective, std::move(kind), std::move(roots), count, frames),
+                                verifier);
+  add_ordered(result, known, cluster);
+}
+
+std::span<const Trees> trees_for(int ranks) {
+  if (ranks <= kFewRanks) return kOfFewRanks;
+  return ranks <= kMostFlatRanks ? std::span<const Trees>(kOfSomeRanks) : kOfManyRanks;
 }
 
 void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
@@ -288,7 +304,7 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
                              const topology::Cluster& cluster, compose::Verifier& verifier) {
   if (topology->ranks > kMostEvenTreeRanks) return;
   double least_us = kClearlyLess * least_busy_us_per_byte(result);
-  for (const int count : kTrees) {
+  for (const auto& [count, frames] : trees_for(topology->ranks)) {
     const std::vector<Tree> trees = treegen::even_trees(*topology, count);
     if (trees.empty()) return;
     const double busiest_us = busiest_us_per_byte(*topology, trees);
@@ -297,11 +313,9 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
     Turns turns = SharedRoots(trees, topology->ranks).best();
     auto kind = kind_of(*topology, turns);
     if (kind == nullptr) return;
-    const compose::Verified known(one_host(topology, Collective::allreduce, std::move(kind), std::move(turns.roots),
-                                           count, std::max(1, kChunks / count)),
-                                  verifier);
-    if (const compose::Cost* cost = add_ordered(result, known, cluster))
-      least_us = std::min(least_us, cost->host_us_per_byte);
+    const compose::Verified known(
+        one_host(topology, Collective::allreduce, std::move(kind), std::move(turns.roots), count, frames), verifier);
+    if (add_ordered(result, known, cluster)) least_us = std::min(least_us, result.back().cost.host_us_per_byte);
   }
 }
 
