@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "gpu/device_world.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -134,6 +135,31 @@ TEST_CASE("calls of one communicator on several streams run in the order of the 
           cuStreamDestroy_v2(other);
           return std::count(value.begin(), value.end(), 64) == 3000 ? "" : "wrong sum " + std::to_string(value[0]);
         })) == "");
+}
+
+TEST_CASE("copies keep the bits of what is no number, in every protocol") {
+  for (const char* const protocol : {"simple", "ll", "ll128"}) {
+    const Setting asked("SCCL_PROTO", protocol);
+    for (const ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat32}) {
+      INFO(protocol << ", type " << type);
+      CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+              std::vector<std::uint16_t> data(16);
+              for (std::size_t i = 0; i < data.size(); ++i)
+                data[i] = static_cast<std::uint16_t>(0xff80 + (type == ncclFloat16 ? 7 : 5) * (i + 1));
+              const std::vector<std::uint16_t> wanted = data;
+              if (rank == 1) std::fill(data.begin(), data.end(), std::uint16_t{0});
+              const std::size_t count = type == ncclFloat32 ? 8 : 16;
+              std::vector<std::uint16_t> all(32), copy(16);
+              if (ncclBroadcast(data.data(), copy.data(), count, type, 0, comm, device.stream()) != ncclSuccess ||
+                  ncclAllGather(copy.data(), all.data(), count, type, comm, device.stream()) != ncclSuccess)
+                return told();
+              device.synchronize();
+              const bool kept = copy == wanted && std::equal(copy.begin(), copy.end(), all.begin()) &&
+                                std::equal(copy.begin(), copy.end(), all.begin() + 16);
+              return std::string(kept ? "" : "a NaN has other bits");
+            })) == "");
+    }
+  }
 }
 
 TEST_CASE("a communicator that is split off uses the device too") {
