@@ -75,7 +75,7 @@ class Loads {
   void pass(int from, int to, double bytes, Step step = 0, double copies = 1) {
     out_[at(from)] += copies * bytes;
     in_[at(to)] += copies * bytes;
-    if (several_leaves_) pairs_.emplace_back(std::pair(from, to), copies * bytes);
+    if (several_leaves_) pairs_[{from, to}] += copies * bytes;
     if (counts_steps()) steps_[{from, to, step}] += bytes;
   }
 
@@ -87,20 +87,19 @@ class Loads {
     for (const auto& [step, bytes] : steps_) {
       const auto [from, to, when] = step;
       const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
-      messages[at(from)] +=
-          composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) * most_entries();
+      messages[at(from)] += composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) *
+                            std::max(most_entries(from), most_entries(to));
     }
     if (!counts_steps())
-      for (int host = 0; host < hosts_; ++host)
-        messages[at(host)] = out_[at(host)] / cost_.chunk_per_byte * most_entries();
+      for (int host = 0; host < hosts_; ++host) messages[at(host)] = out_[at(host)] / cost_.chunk_per_byte;
     for (const double one : messages) cost_.messages_between_hosts = std::max(cost_.messages_between_hosts, one);
   }
 
-  double most_entries() const {
+  double most_entries(int host) const {
     std::size_t most = 1;
-    for (const auto& kind : composite_.kinds)
-      for (const auto* lists : {&kind->in_entries, &kind->out_entries})
-        for (const auto& devices : *lists) most = std::max(most, 1 + devices.size());
+    const HostKind& kind = *composite_.kinds[at(composite_.hosts[at(host)].kind)];
+    for (const auto* lists : {&kind.in_entries, &kind.out_entries})
+      for (const auto& devices : *lists) most = std::max(most, 1 + devices.size());
     return static_cast<double>(most);
   }
 
@@ -324,8 +323,7 @@ class Loads {
 
   // What the root's host gets back, or sends ahead of sums, passes links between leaf switches as well.
   void pass_back(int root, int last, double bytes) {
-    if (several_leaves_)
-      pairs_.emplace_back(everyone_receives() ? std::pair(last, root) : std::pair(root, last), bytes);
+    if (several_leaves_) pairs_[everyone_receives() ? std::pair(last, root) : std::pair(root, last)] += bytes;
   }
 
   // Of the links to the network and from it, the one that takes longest if each port passes a byte: hosts with equal
@@ -560,9 +558,9 @@ class Loads {
   Routes routes_;
   int hosts_;
   bool several_leaves_ = false;
-  std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
-  std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
-  std::vector<std::pair<std::pair<int, int>, double>> pairs_;
+  std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
+  std::set<int> by_moves_;                              // hosts whose devices differ from those of other hosts
+  std::map<std::pair<int, int>, double> pairs_;         // from, to
   std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
   std::map<Edge, Use> loads_;
   Cost cost_;

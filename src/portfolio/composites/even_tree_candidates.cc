@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "compose/lowering/by_time.h"
 #include "planners/planners.h"
 #include "portfolio/flat/candidate.h"
@@ -324,9 +325,13 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
   if (result.empty()) return;
-  if (collective == Collective::allreduce) add_for_sums_and_copies(result, topology, cluster, verifier);
-  if (collective == Collective::allgather || collective == Collective::reducescatter)
-    add_for_blocks(result, topology, collective, cluster, verifier);
+  try {
+    if (collective == Collective::allreduce) add_for_sums_and_copies(result, topology, cluster, verifier);
+    if (collective == Collective::allgather || collective == Collective::reducescatter)
+      add_for_blocks(result, topology, collective, cluster, verifier);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;  // links that the simulator refuses: no even trees
+  }
 }
 
 }  // namespace sccl::portfolio

@@ -3,7 +3,7 @@
 // have NICs, these leave links less busy than composites that pass hosts as a whole.
 //
 // The candidates are composites with all ranks as one host (compose/form/composite.h), in an order by time. AllReduce:
-// each rank is the root of equally many trees; how busy links are does not depend on roots. AllGather and
+// some ranks are roots, each of equally many trees; how busy links are does not depend on roots. AllGather and
 // ReduceScatter: the trees of a rank carry its block. Their closed form is fitted to two simulations.
 #pragma once
 

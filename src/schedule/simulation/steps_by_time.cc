@@ -345,7 +345,7 @@ TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency u
   std::vector<int> best;
   Picoseconds least = std::numeric_limits<double>::infinity();
   const auto take = [&](const Layout& layout, std::vector<int> steps) {
-    if (layout.time() >= least) return;
+    if (layout.arrived().size() != schedule.sends.size() || layout.time() >= least) return;
     least = layout.time();
     best = std::move(steps);
   };
@@ -372,6 +372,7 @@ TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency u
     if (layout.time() > kTooLate * least || least > kGain * before) break;
     order.assign(layout.arrived().rbegin(), layout.arrived().rend());
   }
+  if (best.empty()) best = order_by_step(schedule);
   TimedSteps result{std::vector<Step>(best.size()), least / kPsPerUs};
   for (std::size_t place = 0; place < best.size(); ++place) result.steps[at(best[place])] = static_cast<Step>(place);
   return result;

@@ -1,7 +1,6 @@
 #include "treegen/clusters/even_trees.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "schedule/edge_index.h"
@@ -16,6 +15,14 @@ constexpr double kDepthPrice = 0.05;  // of what the cheapest way to a rank cost
 constexpr int kMostSweeps = 8;        // over the ranks of a tree
 constexpr double kLess = 1 - 1e-9;
 constexpr double kFar = std::numeric_limits<double>::infinity();
+
+// About e^x, for x from -100 to 0. All hosts must find the same trees, and std::exp() differs in the last bit from
+// machine to machine.
+double power_of_e(double x) {
+  double result = 1 + x / 1024;
+  for (int i = 0; i < 10; ++i) result *= result;
+  return result;
+}
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -105,7 +112,7 @@ class EvenTrees {
     const double most = std::max(*std::max_element(busy_.begin(), busy_.end()), 1e-30);
     std::vector<double> of_use;
     for (std::size_t use = 0; use < busy_.size(); ++use)
-      of_use.push_back(us_per_byte_[use] * std::exp(steepness * (busy_[use] / most - 1)));
+      of_use.push_back(us_per_byte_[use] * power_of_e(steepness * (busy_[use] / most - 1)));
     std::vector<double> result;
     for (const std::vector<int>& uses : uses_) {
       double sum = uses.empty() ? kFar : 0;

@@ -1,4 +1,4 @@
-// Trees for AllReduce over all ranks of a cluster that leave links evenly busy, found tree by tree.
+// Trees over all ranks of a cluster that leave links evenly busy, found tree by tree.
 //
 // Hosts of one cluster may differ in their NICs and in the links between their devices. Where those are slow, data
 // should enter a host at many devices, where they are fast at few; a packing over all ranks knows no hosts and finds
