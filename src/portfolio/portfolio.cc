@@ -46,8 +46,7 @@ constexpr int kMostByTime = 2;
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
 constexpr double kNearByTime = 0.98;
-constexpr double kNearFitted = 0.96;       // where even trees are known
-constexpr std::size_t kManySends = 10000;  // of even trees
+constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
 constexpr double kGoodEnough = 0.98;
@@ -263,12 +262,12 @@ class Predictor {
   }
 
  private:
-  // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known, or than
-  // even trees.
+  // It takes long to tell, and by its closed form it is hardly better than the orders by time that are known, or no
+  // better than even trees.
   bool gains_little(const Foreseen& one) const {
     if (one.fitted()) return false;
     if (one.by_time() && of(one).left == 0) return true;
-    if (one.sends() >= kFewSends && one.closed().time_us >= kNearFitted * fitted_us_) return true;
+    if (one.sends() >= kFewSends && one.closed().time_us >= fitted_us_) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;
     return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * of(one).least_us;
   }
