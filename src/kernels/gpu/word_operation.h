@@ -146,9 +146,9 @@ struct Unit {
   bool wide;  // there is a second one
 };
 
-// Takes this thread's words of every operand. False: one is not there.
+// Takes this thread's words of every operand, and keeps those of the first one as they are. False: one is not there.
 template <class Sum>
-inline bool take_units(u32 operand_count, u32 polls, const Unit& unit, Sum& sum) {
+inline bool take_units(u32 operand_count, u32 polls, const Unit& unit, Sum& sum, u64& kept) {
   constexpr u32 kAtOnce = 4;  // operands whose loads are on their way at a time
   SCCL_ROLLED for (u32 first = 0; first < operand_count; first += kAtOnce) {
     u64 low[kAtOnce], high[kAtOnce];
@@ -174,28 +174,14 @@ inline bool take_units(u32 operand_count, u32 polls, const Unit& unit, Sum& sum)
           return false;
       }
       const u64 value = high[i] << 32 | static_cast<u32>(low[i]);
-      if (first + i == 0)
+      if (first + i == 0) {
+        kept = value;
         sum.begin(value);
-      else
+      } else {
         sum.add(value);
+      }
     }
   }
-  return true;
-}
-
-// What comes of all operands; nothing if a word is not there. Arithmetic would give a NaN other bits: a copy takes no
-// part in it.
-template <class Sum>
-inline bool combine(u32 operand_count, u32 polls, const Unit& unit, u64& value) {
-  if (operand_count == 1) {
-    FirstUnit only;
-    if (!take_units(1, polls, unit, only)) return false;
-    value = only.result();
-    return true;
-  }
-  Sum sum;
-  if (!take_units(operand_count, polls, unit, sum)) return false;
-  value = sum.result();
   return true;
 }
 
@@ -241,10 +227,12 @@ SCCL_CALLED inline Outcome pass_by_words(u32 lane_index, u32 polls) {
   if (!block_all(own_dependency_met(turn) & find_own_ends(turn, own))) return Outcome::blocked;
   const Unit unit{2 * thread_index(), 2 * thread_index() + 1 < turn.words()};
   const bool moves = unit.at < turn.words();
-  u64 value = 0;
-  const bool taken = !moves || combine<typename Mover::Unit>(op.operand_count, polls, unit, value);
+  typename Mover::Unit sum;
+  u64 kept = 0;
+  const bool taken = !moves || take_units(op.operand_count, polls, unit, sum, kept);
   if (!block_all(taken && own_message_is_ours(turn, own))) return Outcome::blocked;
-  if (moves) store_units(op.destination_count, unit, value);
+  // Arithmetic would give a NaN other bits: a copy takes no part in it.
+  if (moves) store_units(op.destination_count, unit, op.operand_count == 1 ? kept : sum.result());
   if (own.sends != nullptr)
     Block::store_relaxed(reinterpret_cast<u64*>(own.sent.address), own.sent.mark | turn.signature);
   block_sync();
