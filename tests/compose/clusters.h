@@ -23,6 +23,12 @@ inline topology::Topology part(const char* name, std::vector<int> devices) {
 inline topology::Topology uneven() { return part("3*dgx1v", {1, 4, 5, 8, 9, 10, 12, 15, 16, 19}); }
 inline topology::Topology dealt() { return part("3*dgx1v", {8, 1, 16, 9, 4, 10, 19, 5, 12, 15}); }
 
+inline void join_both_ways(topology::Topology& machine, topology::Node a, topology::Node b, double gbytes_per_s,
+                           topology::LinkClass kind) {
+  machine.links.push_back({a, b, 1, gbytes_per_s, 1, kind});
+  machine.links.push_back({b, a, 1, gbytes_per_s, 1, kind});
+}
+
 // Hosts whose devices share two NICs, on racks with slow links between them: of 30 GB/s, or as `uplinks` says.
 inline topology::Topology racks(int racks, int hosts, int devices, const std::vector<double>& uplinks = {}) {
   topology::Topology machine;
@@ -31,8 +37,7 @@ inline topology::Topology racks(int racks, int hosts, int devices, const std::ve
   const int all_hosts = racks * hosts;
   machine.switches = all_hosts * 3 + racks + 1;  // an inner switch and two NICs a host, a switch a rack, one above
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
+    join_both_ways(machine, a, b, rate, kind);
   };
   const int first_leaf = machine.ranks + all_hosts * 3;
   for (int host = 0; host < all_hosts; ++host) {
@@ -58,8 +63,7 @@ inline topology::Topology in_a_row(int hosts, int devices, const std::vector<dou
   machine.ranks = hosts * devices;
   machine.switches = 2 * hosts;
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
+    join_both_ways(machine, a, b, rate, kind);
   };
   for (int host = 0; host < hosts; ++host) {
     const int inner = machine.ranks + host;
@@ -83,8 +87,7 @@ inline topology::Topology pcie_beside_line(double row_gbytes_per_s = 0) {
   machine.ranks = 11;
   machine.switches = 5;
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
+    join_both_ways(machine, a, b, rate, kind);
   };
   const bool row = row_gbytes_per_s > 0;
   for (int rank = 0; rank < machine.ranks; ++rank) {
@@ -103,10 +106,7 @@ inline topology::Topology one_nic() {
   machine.name = "one nic";
   machine.ranks = 6;
   machine.switches = 1;
-  const auto join = [&](int a, int b, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, 10, 1, kind});
-    machine.links.push_back({b, a, 1, 10, 1, kind});
-  };
+  const auto join = [&](int a, int b, topology::LinkClass kind) { join_both_ways(machine, a, b, 10, kind); };
   join(0, 1, topology::LinkClass::nvlink);
   join(1, 2, topology::LinkClass::nvlink);
   join(2, 3, topology::LinkClass::nvlink);
@@ -122,10 +122,7 @@ inline topology::Topology turned_line() {
   machine.name = "turned line";
   machine.ranks = 8;
   machine.switches = 1;
-  const auto join = [&](int a, int b, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, 10, 1, kind});
-    machine.links.push_back({b, a, 1, 10, 1, kind});
-  };
+  const auto join = [&](int a, int b, topology::LinkClass kind) { join_both_ways(machine, a, b, 10, kind); };
   for (const std::vector<Rank>& line : {std::vector<Rank>{0, 1, 2, 3}, {6, 7, 5, 4}}) {
     for (std::size_t i = 1; i < line.size(); ++i) join(line[i - 1], line[i], topology::LinkClass::nvlink);
     for (const std::size_t i : {0u, 2u}) join(line[i], 8, topology::LinkClass::net);
@@ -141,8 +138,7 @@ inline topology::Topology slow_beside_fast() {
   machine.ranks = 8;
   machine.switches = 3;
   const auto join = [&](int a, int b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
+    join_both_ways(machine, a, b, rate, kind);
   };
   for (int rank = 0; rank < machine.ranks; ++rank) {
     const bool slow = rank < 5;
@@ -171,8 +167,7 @@ inline topology::Topology with_nics(const topology::Topology& box, const std::ve
       machine.links.push_back(link);
     }
     for (const Rank device : devices[static_cast<std::size_t>(host)]) {
-      machine.links.push_back({node(device), fabric, 1, rate, 1, topology::LinkClass::net});
-      machine.links.push_back({fabric, node(device), 1, rate, 1, topology::LinkClass::net});
+      join_both_ways(machine, node(device), fabric, rate, topology::LinkClass::net);
     }
   }
   return machine;

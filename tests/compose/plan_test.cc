@@ -51,8 +51,7 @@ TEST_CASE("ways to the network that begin at a switch of a host count in the bou
   machine.ranks = 6;
   machine.switches = 3;
   const auto join = [&](topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
+    join_both_ways(machine, a, b, rate, kind);
   };
   for (const int host : {0, 1}) {
     const Rank first = 3 * host;

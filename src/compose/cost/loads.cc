@@ -33,6 +33,8 @@ class Loads {
       : model_(model), composite_(composite), routes_(composite), hosts_(static_cast<int>(composite.hosts.size())) {
     out_.assign(at(hosts_), 0);
     in_.assign(at(hosts_), 0);
+    roots_at_.assign(at(hosts_), 0);
+    for (const int host : composite.root_hosts) ++roots_at_[at(host)];
   }
 
   Cost cost() {
@@ -227,7 +229,7 @@ class Loads {
     if (composite_.collective != Collective::allreduce) return 0;
     const auto& roots = composite_.root_hosts;
     if (roots.empty()) return host == 0 ? 1 : 0;
-    return static_cast<double>(std::count(roots.begin(), roots.end(), host)) / static_cast<double>(roots.size());
+    return roots_at_[at(host)] / static_cast<double>(roots.size());
   }
 
   double bandwidth_us_per_byte(const Edge& edge) const {
@@ -559,6 +561,7 @@ class Loads {
   int hosts_;
   bool several_leaves_ = false;
   std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
+  std::vector<double> roots_at_;                        // by host: how often it stands in Composite::root_hosts
   std::set<int> by_moves_;                              // hosts whose devices differ from those of other hosts
   std::map<std::pair<int, int>, double> pairs_;         // from, to
   std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
