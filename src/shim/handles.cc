@@ -1,7 +1,10 @@
 #include "shim/handles.h"
 
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "platform/host/fences.h"
@@ -13,15 +16,55 @@ namespace {
   fail(ErrorCode::invalid_argument, "the communicator was destroyed or aborted before: do not use it any more");
 }
 
+// Places of all handles: blocks, each twice as long as the one before, so that there are few of them. A handle is
+// recognised by its address, as a foreign one may lie where nothing can be read. Also keeps every handle reachable for
+// leak checkers. Never destroyed.
+class Handles {
+ public:
+  ncclComm_t make() {
+    const std::lock_guard lock(mutex_);
+    if (used_ == capacity(filled_)) {
+      used_ = 0;
+      ++filled_;
+    }
+    if (used_ == 0)
+      // Release: the block's memory comes before its address; pairs with has().
+      blocks_[filled_].store(std::allocator<ncclComm>().allocate(capacity(filled_)), std::memory_order_release);
+    return new (blocks_[filled_].load(std::memory_order_relaxed) + used_++) ncclComm;
+  }
+  // A place of the last block that no handle took yet counts as a handle: nobody got its address.
+  bool has(ncclComm_t handle) const {
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      const ncclComm* const block = blocks_[i].load(std::memory_order_acquire);  // pairs with make()
+      if (block == nullptr) return false;
+      const std::uintptr_t distance =
+          reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(block);
+      if (distance < capacity(i) * sizeof(ncclComm)) return distance % sizeof(ncclComm) == 0;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kBlocks = 32;
+  static std::size_t capacity(std::size_t block) { return std::size_t{32} << block; }
+
+  std::mutex mutex_;
+  std::size_t filled_ = 0, used_ = 0;  // blocks before the last one, handles in the last one; guarded by mutex_
+  std::array<std::atomic<ncclComm*>, kBlocks> blocks_{};
+};
+Handles& handles() {
+  static auto* const instance = new Handles;
+  return *instance;
+}
+
 void check_magic(ncclComm_t handle) {
   if (handle == nullptr) fail(ErrorCode::invalid_argument, "the communicator is NULL: pass one that init returned");
-  const std::uint64_t magic = handle->magic.load(std::memory_order_acquire);  // pairs with retire()
-  if (magic == ncclComm::kGone) fail_stale();
-  if (magic != ncclComm::kLive)
+  if (!handles().has(handle))
     fail(ErrorCode::invalid_argument,
-         "the communicator is not one this library made (first word {:#x}): two NCCL libraries "
-         "may be loaded, see sccl doctor",
-         magic);
+         "the communicator at {} is not one this library made: two NCCL libraries may be loaded, see sccl doctor",
+         static_cast<const void*>(handle));
+  const std::uint64_t magic = handle->magic.load(std::memory_order_acquire);  // pairs with retire()
+  if (magic != ncclComm::kLive) fail_stale();
 }
 
 void check_process(ncclComm_t handle) {
@@ -37,24 +80,12 @@ void let_go(ncclComm_t handle) {
   last = std::move(handle->communicator);
 }
 
-// Keeps every handle reachable for leak checkers. Never destroyed.
-struct Handles {
-  std::mutex mutex;
-  std::vector<ncclComm_t> all;
-};
-Handles& handles() {
-  static auto* const instance = new Handles;
-  return *instance;
-}
-
 }  // namespace
 
 ncclComm_t make_handle(std::shared_ptr<runtime::Communicator> communicator) {
-  auto handle = std::make_unique<ncclComm>();
+  ncclComm_t handle = handles().make();
   handle->communicator = std::move(communicator);
-  const std::lock_guard lock(handles().mutex);
-  handles().all.push_back(handle.get());
-  return handle.release();
+  return handle;
 }
 
 std::shared_ptr<runtime::Communicator> communicator_of(ncclComm_t handle) {

@@ -1,5 +1,7 @@
 // Counts, pointers and numbers that no program means: each is told as an argument error, and the communicator goes on.
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -137,6 +140,31 @@ TEST_CASE("ncclMemFree takes back what ncclMemAlloc handed out, and nothing else
   CHECK(ncclMemFree(nullptr) == ncclSuccess);
   void* memory = nullptr;
   CHECK(refused("ncclMemAlloc", ncclMemAlloc(&memory, SIZE_MAX), std::to_string(SIZE_MAX)) == "");
+}
+
+TEST_CASE("a communicator that this library did not make is refused without being read") {
+  const long bytes = ::sysconf(_SC_PAGESIZE);
+  void* const memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  CHECK(failures(run_world(Mode::threads, 1, [&](int, ncclComm_t comm) {
+          std::vector<std::uint64_t> copy(32);
+          std::memcpy(copy.data(), reinterpret_cast<const void*>(comm), copy.size() * sizeof copy[0] / 4);
+          std::string wrong;
+          for (void* const foreign :
+               {memory, reinterpret_cast<void*>(8), reinterpret_cast<void*>(0xdead00000000beef),
+                reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(comm) + 1), static_cast<void*>(copy.data())}) {
+            auto* const handle = static_cast<ncclComm_t>(foreign);
+            float value = 1;
+            int count = 0;
+            ncclResult_t state = ncclSuccess;
+            for (const ncclResult_t result :
+                 {ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, handle, nullptr), ncclCommCount(handle, &count),
+                  ncclCommGetAsyncError(handle, &state), ncclCommDestroy(handle), ncclCommAbort(handle)})
+              wrong += refused("a foreign communicator", result, "not one this library made");
+          }
+          return wrong + still_works(comm, 1);
+        })) == "");
+  ::munmap(memory, static_cast<std::size_t>(bytes));
 }
 
 TEST_CASE("numbers of ranks that no host can hold are refused at once") {
