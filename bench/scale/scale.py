@@ -454,7 +454,7 @@ def main():
              "What is predicted is the closed form of composites (`src/compose/cost/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
              "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
              "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, the way to the farthest "
-             "device with all latencies.", "",
+             "device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Up to "
              "32 ranks are simulated: where data that returns to the root's host, or sums and copies, pass the same links (pcie8, "
              "z52, z52-full), chunks queue behind one another, which the closed form of more hosts does not show. "

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "compose/bounds/divided_bound.h"
+#include "compose/bounds/latency_bound.h"
 #include "compose/bounds/network_bound.h"
 #include "compose/bounds/parts_bound.h"
 #include "compose/bounds/quickest_flow.h"
@@ -47,6 +48,7 @@ class Bounds {
       around_racks();
       within_hosts();
       on_the_way();
+      for (const Bound& one : bounds_with_latency(topology_, cluster_, links_, collective_, root_, bytes_)) keep(one);
       for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       for (const Bound& one : bounds_of_network(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       latency();

@@ -1,0 +1,131 @@
+// NICs of hosts with latencies behind them: known values, and no schedule takes less.
+#include "compose/bounds/latency_bound.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "compose/bounds/bound.h"
+#include "compose/packed_bound.h"
+#include "portfolio/portfolio.h"
+#include "schedule/simulation/simulate.h"
+#include "topology/presets.h"
+#include "topology/symmetry/cluster.h"
+
+using namespace sccl;
+
+namespace {
+
+void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
+          topology::LinkClass kind) {
+  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
+  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
+}
+
+// Hosts whose devices stand in a line, with a latency between neighbours; only the first device has a NIC, of 10 GB/s.
+topology::Topology lines(int hosts, int devices, double alpha_us) {
+  topology::Topology machine;
+  machine.name = "lines";
+  machine.ranks = hosts * devices;
+  machine.switches = 1;
+  for (Rank first = 0; first < machine.ranks; first += devices) {
+    join(machine, first, machine.ranks, 10, 2.5, topology::LinkClass::net);
+    for (Rank rank = first + 1; rank < first + devices; ++rank)
+      join(machine, rank - 1, rank, 100, alpha_us, topology::LinkClass::xgmi);
+  }
+  return machine;
+}
+
+double with_latency_us(const topology::Topology& machine, Collective collective, double bytes) {
+  return greatest_us(
+      compose::bounds_with_latency(machine, topology::cluster_of(machine), machine.links, collective, 0, bytes));
+}
+
+// Devices of a host are joined at random, with long latencies; some have NICs of any latency.
+topology::Topology random_cluster(std::mt19937& random) {
+  const auto any = [&](int least, int most) { return least + static_cast<int>(random() % unsigned(most - least + 1)); };
+  topology::Topology machine;
+  machine.name = "random";
+  const int hosts = any(2, 3);
+  std::vector<Rank> first{0};
+  for (int host = 0; host < hosts; ++host) first.push_back(first.back() + any(2, 4));
+  machine.ranks = first.back();
+  machine.switches = 1;
+  for (int host = 0; host < hosts; ++host) {
+    const Rank begin = first[static_cast<std::size_t>(host)];
+    for (Rank rank = begin; rank < first[static_cast<std::size_t>(host) + 1]; ++rank) {
+      if (rank > begin)
+        join(machine, rank, any(begin, rank - 1), 10 * any(1, 5), any(1, 12), topology::LinkClass::xgmi);
+      if (rank == begin || any(0, 2) == 0)
+        join(machine, rank, machine.ranks, 5 * any(1, 2), any(1, 4), topology::LinkClass::net);
+    }
+  }
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("what enters a host late does not come to all its devices") {
+  const topology::Topology machine = lines(2, 4, 4);
+  const double bytes = 1e6;  // 400 us of the NIC for four blocks
+  const double mean_us = (0 + 4 + 8 + 12) / 4.0;
+  CHECK(with_latency_us(machine, Collective::allgather, bytes) == Approx(400 + 5 + mean_us));
+  CHECK(with_latency_us(machine, Collective::reducescatter, 8 * bytes) == Approx(400 + 5 + mean_us));
+}
+
+TEST_CASE("early messages lack the sums of far devices, late ones do not come to them") {
+  // No longer than another host's data may need to come here: 5 us.
+  const double mean_us = (0 + 4 + 5 + 5) / 4.0;
+  CHECK(with_latency_us(lines(2, 4, 4), Collective::allreduce, 4e6) == Approx(400 + 5 + 2 * mean_us));
+  CHECK(with_latency_us(lines(3, 4, 4), Collective::allreduce, 3e6) == Approx(400 + 5 + 2 * mean_us));
+}
+
+TEST_CASE("little data may come to the nearest devices only") {
+  const topology::Topology machine = lines(2, 4, 10);
+  // A quarter of the devices count in the first 10 us.
+  CHECK(with_latency_us(machine, Collective::allgather, 1e3) == Approx(5 + 4 * 0.4));
+  // A sixteenth of the pairs of devices.
+  CHECK(with_latency_us(machine, Collective::allreduce, 1e3) == Approx(5 + 16 * 0.1));
+}
+
+TEST_CASE("links of a switch that all devices reach have the latency to the nearest one") {
+  topology::Topology machine;
+  machine.name = "switches with NICs";
+  machine.ranks = 4;
+  machine.switches = 3;
+  for (const Rank rank : {0, 1, 2, 3})
+    join(machine, rank, 4 + rank / 2, 100, rank % 2 == 0 ? 1 : 3, topology::LinkClass::nvlink);
+  for (const topology::Node host : {4, 5}) join(machine, host, 6, 10, 2, topology::LinkClass::net);
+  // A message goes to one device first: in 1 us to the nearer one, from where the other one is 4 us away.
+  const double mean_us = (1 + 5) / 2.0;
+  CHECK(with_latency_us(machine, Collective::allgather, 1e6) == Approx(200 + 5 + mean_us));
+}
+
+TEST_CASE("other collectives, and one host, have no bound with latencies of NICs") {
+  for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter})
+    CHECK(with_latency_us(lines(2, 3, 4), collective, 1e6) == 0);
+  CHECK(with_latency_us(topology::preset("dgx1v"), Collective::allgather, 1e6) == 0);
+}
+
+TEST_CASE("no schedule on hosts with long latencies is foreseen to beat the bounds") {
+  std::mt19937 random(20261126);
+  for (int i = 0; i < 6; ++i) {
+    const topology::Topology machine = random_cluster(random);
+    const topology::Cluster cluster = topology::cluster_of(machine);
+    for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                        Collective::broadcast, Collective::reduce}) {
+      const Rank root = info(collective).rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
+      for (const double bytes : {1e2, 1e4, 1e5, 1e6}) {
+        const auto bounds = compose::bounds_with_latency(machine, cluster, machine.links, collective, root, bytes);
+        REQUIRE_FALSE(bounds.empty());
+        for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
+          for (const double slice : {0.0, 16384.0}) {
+            schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
+            options.detail = schedule::Detail::totals;
+            INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << i << ": "
+                          << bounds.front().why);
+            CHECK(schedule::simulate(*one.schedule, options).time_us >= 0.9999 * greatest_us(bounds));
+          }
+      }
+    }
+  }
+}
