@@ -14,12 +14,14 @@ constexpr int kMaxChunks = 1 << 20;
 constexpr int kMaxSteps = 1 << 16;
 constexpr std::size_t kMaxSends = std::size_t{1} << 26;
 
+int integer(const json& value) { return topology::integer(value, "schedule"); }
+
 Send send_from_json(const json& entry) {
   Send send;
-  send.chunk = entry.at(0).get<int>();
-  send.src = entry.at(1).get<int>();
-  send.dst = entry.at(2).get<int>();
-  send.step = entry.at(3).get<int>();
+  send.chunk = integer(entry.at(0));
+  send.src = integer(entry.at(1));
+  send.dst = integer(entry.at(2));
+  send.step = integer(entry.at(3));
   const auto kind = entry.at(4).get<std::string>();
   if (kind != "copy" && kind != "reduce")
     fail(ErrorCode::invalid_argument, "schedule: a send has kind '{}': use copy or reduce", kind);
@@ -28,7 +30,7 @@ Send send_from_json(const json& entry) {
 }
 
 Schedule parse(const json& source) {
-  if (const int version = source.at("version").get<int>(); version != kVersion)
+  if (const int version = integer(source.at("version")); version != kVersion)
     fail(ErrorCode::invalid_argument, "schedule: format version {} is not known: this program reads version {}",
          version, kVersion);
   Schedule schedule;
@@ -38,13 +40,16 @@ Schedule parse(const json& source) {
     fail(ErrorCode::invalid_argument, "schedule: unknown collective '{}'", collective_name);
   schedule.collective = *collective;
   schedule.name = source.value("name", "file");
-  schedule.ranks = source.at("ranks").get<int>();
-  schedule.root = source.value("root", 0);
+  schedule.ranks = integer(source.at("ranks"));
+  if (source.contains("root")) schedule.root = integer(source.at("root"));
   schedule.topology = topology::from_json(source.at("topology"));
-  schedule.chunks = source.at("chunks").get<int>();
-  schedule.chunks_per_rank = source.at("chunks_per_rank").get<int>();
-  schedule.steps = source.at("steps").get<int>();
-  schedule.rounds = source.at("rounds").get<std::vector<int>>();
+  schedule.chunks = integer(source.at("chunks"));
+  schedule.chunks_per_rank = integer(source.at("chunks_per_rank"));
+  schedule.steps = integer(source.at("steps"));
+  const json& rounds = source.at("rounds");
+  if (!rounds.is_array())
+    fail(ErrorCode::invalid_argument, "schedule: 'rounds' must be an array, a number for each step");
+  for (const json& of_step : rounds) schedule.rounds.push_back(integer(of_step));
   if (source.contains("weights")) schedule.weights = source.at("weights").get<std::vector<double>>();
   schedule.pipelined = source.value("pipelined", false);
   const json& sends = source.at("sends");

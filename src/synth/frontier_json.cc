@@ -5,16 +5,19 @@
 
 #include "base/error.h"
 #include "schedule/json.h"
+#include "topology/formats/json.h"
 
 namespace sccl::synth {
 namespace {
 
 using nlohmann::json;
 
+int integer(const json& value) { return topology::integer(value, "a frontier in JSON"); }
+
 json size_json(const Size& size) { return {{"chunks", size.chunks}, {"steps", size.steps}, {"rounds", size.rounds}}; }
 
 Size size_from(const json& json) {
-  return {json.at("chunks").get<int>(), json.at("steps").get<int>(), json.at("rounds").get<int>()};
+  return {integer(json.at("chunks")), integer(json.at("steps")), integer(json.at("rounds"))};
 }
 
 json point_json(const Point& point) {
@@ -75,9 +78,9 @@ Frontier frontier_from_json(const json& json) {
     Frontier frontier;
     for (const auto& point : json.at("frontier")) frontier.points.push_back(point_from(point));
     frontier.seconds = json.at("seconds").get<double>();
-    frontier.k = json.at("k").get<int>();
-    frontier.most_steps = json.at("most_steps").get<int>();
-    frontier.least_steps = json.at("bounds").at("steps").get<int>();
+    frontier.k = integer(json.at("k"));
+    frontier.most_steps = integer(json.at("most_steps"));
+    frontier.least_steps = integer(json.at("bounds").at("steps"));
     frontier.least_rounds_per_chunk = ratio_from(json.at("bounds").at("rounds_per_chunk"));
     for (const auto& size : json.at("open")) frontier.open.push_back(size_from(size));
     frontier.complete = json.at("complete").get<bool>();

@@ -188,6 +188,23 @@ TEST_CASE("truncated and damaged schedule files are refused, never fatal") {
   CHECK(refused > 1000);
 }
 
+TEST_CASE("numbers of a schedule file that an int cannot hold are refused, not wrapped") {
+  const nlohmann::json good = to_json(ring_all_gather());
+  REQUIRE_NOTHROW(verify(from_json(good)));
+  const auto place = [](const char* path) { return nlohmann::json::json_pointer(path); };
+  for (const char* path : {"/version", "/ranks", "/root", "/chunks", "/chunks_per_rank", "/steps", "/rounds/1",
+                           "/sends/0/0", "/sends/0/1", "/sends/0/2", "/sends/0/3"}) {
+    const auto number = good.at(place(path)).get<std::int64_t>();
+    for (const nlohmann::json& value : {nlohmann::json(number + (std::int64_t{1} << 32)), nlohmann::json(1e300),
+                                        nlohmann::json(static_cast<double>(number) + 0.5), nlohmann::json(true)}) {
+      nlohmann::json changed = good;
+      changed[place(path)] = value;
+      INFO(path << " is " << value.dump());
+      CHECK_THROWS_WITH(from_json(changed), Catch::Contains("schedule: " + value.dump() + " is given"));
+    }
+  }
+}
+
 TEST_CASE("hostile schedule files are refused before they cost memory or time") {
   for (const char* text :
        {R"([])", R"({"version":2})", R"({"version":1,"collective":"allreduce"})",

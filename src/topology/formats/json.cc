@@ -1,6 +1,6 @@
 #include "topology/formats/json.h"
 
-#include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -12,16 +12,7 @@ using nlohmann::json;
 constexpr int kMaxNodes = 65536;
 constexpr std::size_t kMaxLinks = 1u << 22;
 
-// Fractions, and numbers that an int cannot hold, are errors; they are never converted.
-int integer(const json& value) {
-  const bool fits = value.is_number_unsigned()
-                        ? value.get<std::uint64_t>() <= std::numeric_limits<int>::max()
-                        : value.is_number_integer() && value.get<std::int64_t>() >= std::numeric_limits<int>::min();
-  if (!fits)
-    fail(ErrorCode::invalid_argument, "topology: {} is given where a small integer is needed",
-         value.dump(-1, ' ', true));
-  return static_cast<int>(value.get<std::int64_t>());
-}
+int integer(const json& value) { return topology::integer(value, "topology"); }
 
 int integer_or(const json& object, const char* name, int fallback) {
   return object.contains(name) ? integer(object.at(name)) : fallback;
@@ -66,6 +57,16 @@ Topology parse(const json& source) {
 }
 
 }  // namespace
+
+int integer(const nlohmann::json& value, std::string_view format) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<int>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<int>(value.get<std::int64_t>());
+  if (!fits)
+    fail(ErrorCode::invalid_argument, "{}: {} is given where a small integer is needed", format,
+         value.dump(-1, ' ', true));
+  return static_cast<int>(value.get<std::int64_t>());
+}
 
 nlohmann::json to_json(const Topology& topology) {
   json links = json::array();
