@@ -472,6 +472,9 @@ def test_topo():
     expect(table[1].split()[1:] == ["1", "4", "0,1,2,3,4,5,6,7"], f"topo --best printed {table[:2]}")
     for wrong in (["--best", "9"], ["--best", "2", "--free", "0,0,1"], ["--best", "2", "--collective", "gather"]):
         expect_code(run("topo", "--topo", "dgx1v", *wrong), 2, f"topo {wrong}")
+    large = run("topo", "--topo", "host:400")
+    expect_code(large, 0, "topo of 400 ranks")
+    expect("automorphisms: more than 2000" in large.stdout and "R/C at least 1;" in large.stdout, f"topo printed {large.stdout[:400]}")
     for wrong in (["--topo", "dgx9"], ["--topo", "dgx1v", "--devices", "9"], ["--topo", "dgx1v", "--devices", "0,0"],
                   ["--topo", "/no/such.xml"], ["--no-such-option"]):
         expect_code(run("topo", *wrong), 2, f"topo {wrong}")

@@ -119,4 +119,13 @@ TEST_CASE("minimum cuts find the same bounds as all cuts") {
     const auto some_cuts = inverse_bisection_bound(made_large(topology), Collective::alltoall);
     CHECK(all_cuts.has_value() == some_cuts.has_value());
   }
+  for (int trial = 0; trial < 30; ++trial) {  // nearly all pairs joined
+    Topology topology = host(6);
+    for (int i = 0; i < trial % 4; ++i) topology.links.erase(topology.links.begin() + random() % topology.links.size());
+    for (int i = 0; i < 3; ++i) topology.links[random() % topology.links.size()].lanes = 3;
+    for (const Collective collective : exact) {
+      INFO("trial " << trial << ' ' << info(collective).name);
+      CHECK(inverse_bisection_bound(topology, collective) == inverse_bisection_bound(made_large(topology), collective));
+    }
+  }
 }

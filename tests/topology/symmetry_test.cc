@@ -107,6 +107,11 @@ TEST_CASE("automorphisms and isomorphism agree with brute force on random topolo
     const Automorphisms found = automorphisms(topology);
     CHECK(found.complete);
     CHECK(found.all == expected);
+    for (const std::size_t at_most : {std::size_t{1}, std::size_t{3}, expected.size(), std::size_t{4096}}) {
+      const AutomorphismCount count = count_automorphisms(topology, at_most);
+      CHECK(count.found == std::min(at_most, expected.size()));
+      CHECK(count.complete == (expected.size() <= at_most));
+    }
 
     const CanonicalForm form = canonical_form(topology);
     CHECK(form.exact);
@@ -167,6 +172,9 @@ TEST_CASE("groups of known machines have their known orders") {
   CHECK(automorphisms(preset("pcie4")).all.size() == 24);
   CHECK(automorphisms(preset("mi300x"), 50000).all.size() == 40320);
   CHECK(automorphisms(preset("2*dgx1v")).all.size() == 32);
+  const AutomorphismCount many = count_automorphisms(host(400), 2000);
+  CHECK(!many.complete);
+  CHECK(many.found == 2000);
   const Automorphisms cut = automorphisms(preset("mi300x"), 100);
   CHECK(!cut.complete);
   CHECK(cut.all.size() == 100);

@@ -27,8 +27,8 @@ std::string range(double low, double high) {
   return low == high ? fmt::format("{:.4g}", low) : fmt::format("{:.4g} to {:.4g}", low, high);
 }
 
-std::string automorphism_count(const Automorphisms& found) {
-  return found.complete ? std::to_string(found.all.size()) : fmt::format("more than {}", kMostCounted);
+std::string text_of(const AutomorphismCount& count) {
+  return count.complete ? std::to_string(count.found) : fmt::format("more than {}", count.found);
 }
 
 std::string cell(const Path& path) {
@@ -118,7 +118,7 @@ std::string describe_bounds(const Topology& topology) {
   if (topology.ranks > 1 && !hops) return "not every rank reaches every other";
   const std::optional<Ratio> bound = inverse_bisection_bound(topology, Collective::allgather);
   return fmt::format("diameter {}; AllGather R/C at least {}; automorphisms: {}", *hops, bound ? text_of(*bound) : "?",
-                     automorphism_count(automorphisms(topology, kMostCounted)));
+                     text_of(count_automorphisms(topology, kMostCounted)));
 }
 
 std::string topo_table(const Machine& machine) {
@@ -141,8 +141,8 @@ nlohmann::json topo_json(const Machine& machine) {
                                       Collective::broadcast, Collective::alltoall})
     if (const auto bound = inverse_bisection_bound(topology, collective))
       json["rounds_per_chunk_bounds"][std::string(sccl::info(collective).name)] = text_of(*bound);
-  const Automorphisms symmetries = automorphisms(topology, kMostCounted);
-  json["automorphisms"] = {{"found", symmetries.all.size()}, {"complete", symmetries.complete}};
+  const AutomorphismCount symmetries = count_automorphisms(topology, kMostCounted);
+  json["automorphisms"] = {{"found", symmetries.found}, {"complete", symmetries.complete}};
   json["canonical_key"] = canonical_form(topology).key;
   nlohmann::json paths = nlohmann::json::array();
   for (const auto& row : path_matrix(topology)) {

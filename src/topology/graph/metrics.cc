@@ -88,14 +88,28 @@ std::optional<Ratio> bound_over_all_cuts(const Topology& topology, const Demand&
   return greatest;
 }
 
+constexpr std::int64_t kMostLanes = std::numeric_limits<std::int32_t>::max();
+const Ratio kLeastBound(1, kMostLanes);
+
+// Whether the links from rank to sink alone carry what each rank sends: the bound of no cut is greater then.
+bool direct_links_suffice(const Topology& topology, const std::vector<CapacityArc>& links, Rank sink,
+                          const Ratio& bound) {
+  int enough = 0;
+  for (const CapacityArc& link : links)
+    if (link.dst == sink && link.src < topology.ranks && link.capacity * bound.numerator() >= bound.denominator())
+      ++enough;
+  return enough == topology.ranks - 1;
+}
+
 // Every rank sends the same amount to `sink`. The bound is the greatest (ranks outside) / (lanes inwards) over sets
 // that contain the sink. Newton's method for ratios (Dinkelbach): each minimum cut at the present ratio gives a greater
 // ratio, or proves that the present ratio is the greatest.
-std::optional<Ratio> gather_bound(const Topology& topology, Rank sink, Ratio at_least) {
-  const std::vector<CapacityArc> links = capacities_of(topology);
+std::optional<Ratio> gather_bound(const Topology& topology, const std::vector<CapacityArc>& links, Rank sink,
+                                  Ratio at_least) {
   const Node source = topology.nodes();
   Ratio bound = at_least;
   for (;;) {
+    if (direct_links_suffice(topology, links, sink, bound)) return bound;
     // Each rank supplies `denominator` units, each lane carries `numerator` units.
     std::vector<CapacityArc> capacities = links;
     for (CapacityArc& one : capacities) one.capacity *= bound.numerator();
@@ -113,21 +127,41 @@ std::optional<Ratio> gather_bound(const Topology& topology, Rank sink, Ratio at_
   }
 }
 
+std::optional<Ratio> gather_bound(const Topology& topology, Rank sink) {
+  return gather_bound(topology, capacities_of(topology), sink, kLeastBound);
+}
+
 std::optional<Ratio> allgather_bound(const Topology& topology) {
-  Ratio bound(1, std::numeric_limits<std::int32_t>::max());
+  const std::vector<CapacityArc> links = capacities_of(topology);
+  Ratio bound = kLeastBound;
   for (Rank sink = 0; sink < topology.ranks; ++sink) {
-    const std::optional<Ratio> one = gather_bound(topology, sink, bound);
+    const std::optional<Ratio> one = gather_bound(topology, links, sink, bound);
     if (!one) return std::nullopt;
     bound = *one;
   }
   return bound;
 }
 
-// 1 / the least flow from the root to a rank.
+// By rank: lanes of the direct link from the root, and of all ways over one node between them. No flow is less.
+std::vector<std::int64_t> lanes_of_short_ways(const Topology& topology, const std::vector<CapacityArc>& links,
+                                              Rank root) {
+  std::vector<std::int64_t> from_root(index(topology.nodes()), 0);
+  for (const CapacityArc& link : links)
+    if (link.src == root) from_root[index(link.dst)] = link.capacity;
+  std::vector<std::int64_t> lanes = from_root;
+  for (const CapacityArc& link : links)
+    if (link.src != root) lanes[index(link.dst)] += std::min(from_root[index(link.src)], link.capacity);
+  return lanes;
+}
+
+// 1 / the least flow from the root to a rank. A rank that short ways alone bring as much is passed over.
 std::optional<Ratio> broadcast_bound(const Topology& topology, Rank root) {
+  const std::vector<CapacityArc> links = capacities_of(topology);
+  const std::vector<std::int64_t> known = lanes_of_short_ways(topology, links, root);
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (Rank rank = 0; rank < topology.ranks; ++rank)
-    if (rank != root) least = std::min<std::int64_t>(least, max_flow(topology, root, rank).lanes);
+    if (rank != root && known[index(rank)] < least)
+      least = std::min(least, minimum_cut(topology.nodes(), links, root, rank).value);
   if (least == 0) return std::nullopt;
   return Ratio(1, least);
 }
@@ -178,15 +212,16 @@ std::int64_t lanes_into(const Topology& topology, auto&& counts) {
 }
 
 std::optional<Ratio> alltoall_bound(const Topology& topology) {
+  const Neighbours next = neighbours_of(topology);
   Ratio bound = 0;
   std::int64_t ways = 0;
   for (Rank rank = 0; rank < topology.ranks; ++rank) {
     const std::int64_t lanes = lanes_into(topology, [&](Node node) { return node == rank; });
     if (lanes == 0) return std::nullopt;
     bound = std::max(bound, Ratio(topology.ranks - 1, topology.ranks) / lanes);
-    for (const int hops : hops_from(topology, rank)) {
-      if (hops < 0) return std::nullopt;
-      ways += hops;
+    for (const int distance : hops(topology.ranks, next, rank)) {
+      if (distance < 0) return std::nullopt;
+      ways += distance;
     }
   }
   // Every hop ends on a link into a rank.
@@ -200,13 +235,13 @@ std::optional<Ratio> bound_by_cuts(const Topology& topology, Collective collecti
     case Collective::allgather:
       return allgather_bound(topology);
     case Collective::gather:
-      return gather_bound(topology, root, Ratio(1, std::numeric_limits<std::int32_t>::max()));
+      return gather_bound(topology, root);
     case Collective::alltoall:
       return alltoall_bound(topology);
     case Collective::broadcast:
       return broadcast_bound(topology, root);
     case Collective::scatter: {
-      const auto gathered = gather_bound(reversed(topology), root, Ratio(1, std::numeric_limits<std::int32_t>::max()));
+      const auto gathered = gather_bound(reversed(topology), root);
       return gathered ? std::optional(*gathered / topology.ranks) : std::nullopt;
     }
     default: {

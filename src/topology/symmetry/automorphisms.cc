@@ -78,6 +78,31 @@ class Search {
   std::size_t at_most_ = 0;
 };
 
+// Nodes with equal neighbours may change places in any way: the product of these numbers, or more than `enough`.
+std::size_t permutations_of_twins(const LabelledGraph& graph, std::size_t enough) {
+  std::vector<std::pair<Node, std::size_t>> classes;  // a member, and how many they are
+  std::size_t product = 1;
+  for (Node node = 0; node < graph.nodes() && product <= enough; ++node) {
+    const auto known =
+        std::find_if(classes.begin(), classes.end(), [&](const auto& one) { return graph.are_twins(one.first, node); });
+    if (known == classes.end())
+      classes.emplace_back(node, 1);
+    else
+      product *= ++known->second;
+  }
+  return product;
+}
+
+Automorphisms automorphisms_of(const LabelledGraph& graph, std::size_t at_most) {
+  std::set<Permutation> found{identity(graph.nodes())};
+  Search(graph).all(at_most + 1, found);
+  Automorphisms result;
+  result.complete = found.size() <= at_most;
+  result.all.assign(found.begin(), found.end());
+  if (!result.complete) result.all.pop_back();
+  return result;
+}
+
 }  // namespace
 
 Permutation compose(const Permutation& after, const Permutation& before) {
@@ -94,14 +119,14 @@ Permutation inverse(const Permutation& permutation) {
 }
 
 Automorphisms automorphisms(const Topology& topology, std::size_t at_most, Figures figures) {
+  return automorphisms_of(LabelledGraph(topology, figures), at_most);
+}
+
+AutomorphismCount count_automorphisms(const Topology& topology, std::size_t at_most, Figures figures) {
   const LabelledGraph graph(topology, figures);
-  std::set<Permutation> found{identity(topology.nodes())};
-  Search(graph).all(at_most + 1, found);
-  Automorphisms result;
-  result.complete = found.size() <= at_most;
-  result.all.assign(found.begin(), found.end());
-  if (!result.complete) result.all.pop_back();
-  return result;
+  if (permutations_of_twins(graph, at_most) > at_most) return {at_most, false};
+  const Automorphisms found = automorphisms_of(graph, at_most);
+  return {found.all.size(), found.complete};
 }
 
 std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to, Figures figures) {

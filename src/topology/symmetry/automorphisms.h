@@ -22,6 +22,16 @@ struct Automorphisms {
 // Time: about one refinement for each automorphism found.
 Automorphisms automorphisms(const Topology& topology, std::size_t at_most = 4096, Figures figures = Figures::ignored);
 
+struct AutomorphismCount {
+  std::size_t found = 0;
+  bool complete = true;  // false: there are more than `found`
+};
+
+// How many automorphisms() finds. Takes no time for their number where nodes with equal neighbours tell that there are
+// more.
+AutomorphismCount count_automorphisms(const Topology& topology, std::size_t at_most = 4096,
+                                      Figures figures = Figures::ignored);
+
 // An automorphism that moves rank `from` to rank `to`; nothing when none exists.
 std::optional<Permutation> automorphism_moving(const Topology& topology, Rank from, Rank to,
                                                Figures figures = Figures::ignored);
