@@ -66,6 +66,17 @@ def test_a_flat_form_of_a_small_cluster_is_exported():
         expect(result.returncode == 0 and 'ngpus="48"' in result.stdout, f"export: {result.stderr} {result.stdout[:200]}")
 
 
+def test_more_pairs_of_ranks_than_are_planned():
+    for verb in (["plan", "--bytes", "1M"], ["explain"]):
+        refused([*verb, "--topo", "4097*dgx1v", "--collective", "alltoall"], "AlltoAll is planned for at most 32768")
+    result = run("explain", "--topo", "4097*dgx1v", "--json")
+    told = result.stderr.splitlines()
+    expect(result.returncode == 0 and len(told) == 1 and "at most 32768" in told[0], f"explain: {result.returncode} {told}")
+    if result.returncode == 0:
+        rows = {row["collective"] for row in json.loads(result.stdout)}
+        expect(rows == set(COLLECTIVES) - {"alltoall"}, f"explain tells of {rows}")
+
+
 def topology(hosts, network):
     """`hosts` hosts of two devices each; `network` lists the devices that have a NIC on the switch."""
     ranks = 2 * hosts
@@ -97,7 +108,7 @@ def test_bad_input():
 
 
 for test in (test_thousands_of_ranks, test_flat_forms_that_are_too_large, test_a_flat_form_of_a_small_cluster_is_exported,
-             test_bad_input):
+             test_more_pairs_of_ranks_than_are_planned, test_bad_input):
     test()
 for failure in failures:
     print(failure)

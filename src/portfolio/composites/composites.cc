@@ -25,6 +25,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
 constexpr int kShortRing = 4;     // hosts
+constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
 
 constexpr Framing kFrames[] = {{1}, {8}};
@@ -434,6 +435,10 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
          topology_->ranks - 1, topology_->name);
   std::vector<CompositeCandidate> result;
   if (!has_levels() || collective == Collective::sendrecv) return result;
+  if (collective == Collective::alltoall && topology_->ranks > kMostAlltoallRanks)
+    fail(ErrorCode::invalid_argument,
+         "topology '{}' has {} ranks: AlltoAll is planned for at most {}, use it among parts of them", topology_->name,
+         topology_->ranks, kMostAlltoallRanks);
   const bool unicast =
       collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
   const bool one_root = passes_whole(collective);

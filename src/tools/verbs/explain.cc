@@ -120,10 +120,17 @@ class Explanation {
       measured_ = runtime::load_tuning(*folder, runtime::tuning_place(links, ranks_, reach_));
   }
 
+  // Tells why a collective has no rows, if others have some.
   std::vector<Row> rows() {
     std::vector<Row> rows;
-    for (const Collective collective : collectives_of(options_))
-      for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) rows.push_back(row(collective, bytes));
+    for (const Collective collective : collectives_of(options_)) {
+      try {
+        for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 8) rows.push_back(row(collective, bytes));
+      } catch (const Error& error) {
+        if (rows.empty()) throw;
+        std::fprintf(stderr, "sccl explain: %s: %s\n", std::string(info(collective).name).c_str(), error.what());
+      }
+    }
     return rows;
   }
 
