@@ -22,6 +22,9 @@ constexpr int kRounds = 2;
 constexpr std::size_t kMostLaid = 400000;  // sends of all layouts together, at about half a microsecond each
 constexpr double kGain = 0.998;            // a round that gains less is the last one
 constexpr double kEnough = 1.02;           // times the busiest link
+constexpr double kHopeless = 1.25;         // the same: no other order is much better
+constexpr double kLonger = 1.02;           // times the layout before
+constexpr double kFar = 1.05;
 constexpr double kTooLate = 1.10;  // times the best layout: in this direction chunks queue whatever their order is
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -125,8 +128,10 @@ struct Waits {
   std::vector<int> first_reader, first_writer;  // by value: how many sends have values before it; one more at the end
 };
 
-// Which sends a connection passes: of those that are there the first in an order, or all in this order.
-enum class Passing : std::uint8_t { what_is_there, in_order };
+// Which sends a connection passes: of those that are there the first in an order, the same of the next few alone, or
+// all in this order.
+enum class Passing : std::uint8_t { what_is_there, what_is_near, in_order };
+constexpr int kNear = 32;  // sends of a connection
 
 // The sends laid on the links, each as soon as it can.
 class Layout {
@@ -138,7 +143,7 @@ class Layout {
     for (const Network::Connection& one : network.connections) connections_.push_back({{}, 0, one.slots});
     place_.resize(order_.size());
     for (std::size_t place = 0; place < order_.size(); ++place) place_[at(order_[place])] = static_cast<int>(place);
-    if (passing == Passing::in_order) put_in_order();
+    if (passing != Passing::what_is_there) put_in_order();
     collect_readers();
     collect_writers();
     for (const int one : order_)
@@ -168,18 +173,20 @@ class Layout {
     std::vector<int> waiting;  // a heap of places in the order, the first on top
     Picoseconds free = 0;
     int free_slots = 0;
-    int next = kNone;  // in order: the place of the one that it passes next
+    int next = kNone;  // the place of the first one that it has not passed; of no use for what is there
   };
   using Lanes = std::vector<Picoseconds>;  // when each is free again
   static constexpr int kNone = -1;
 
   void put_in_order() {
     next_.assign(order_.size(), kNone);
+    number_.assign(order_.size(), 0);
     std::vector<int> last(connections_.size(), kNone);
     for (std::size_t place = 0; place < order_.size(); ++place) {
       const std::size_t connection = at(network_.connection_of[at(order_[place])]);
-      (last[connection] == kNone ? connections_[connection].next : next_[at(last[connection])]) =
-          static_cast<int>(place);
+      const bool first = last[connection] == kNone;
+      (first ? connections_[connection].next : next_[at(last[connection])]) = static_cast<int>(place);
+      if (!first) number_[place] = number_[at(last[connection])] + 1;
       last[connection] = static_cast<int>(place);
     }
   }
@@ -221,7 +228,13 @@ class Layout {
 
   bool may_pass(const Connection& state) const {
     if (state.free_slots == 0 || state.waiting.empty()) return false;
-    return passing_ == Passing::what_is_there || state.waiting.front() == state.next;
+    if (passing_ == Passing::what_is_there) return true;
+    return number_[at(state.waiting.front())] - number_[at(state.next)] < (passing_ == Passing::in_order ? 1 : kNear);
+  }
+
+  void leave(Connection& state, int place) {
+    number_[at(place)] = -1 - number_[at(place)];
+    while (state.next != kNone && number_[at(state.next)] < 0) state.next = next_[at(state.next)];
   }
 
   // Connections that share a link take turns: each asks for the link when its message before begins.
@@ -230,8 +243,8 @@ class Layout {
     if (state.free > now_ || !may_pass(state)) return;
     std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
     const int one = order_[at(state.waiting.back())];
-    if (passing_ == Passing::in_order) state.next = next_[at(state.waiting.back())];
-    if (passing_ == Passing::what_is_there) add_writer(one);
+    if (passing_ != Passing::what_is_there) leave(state, state.waiting.back());
+    if (passing_ != Passing::in_order) add_writer(one);
     state.waiting.pop_back();
     --state.free_slots;
     begun_.push_back(one);
@@ -306,8 +319,9 @@ class Layout {
   const Waits& waits_;
   std::vector<int> order_;
   Passing passing_;
-  std::vector<int> place_;  // by send: in order_
-  std::vector<int> next_;   // by place: the next one of its connection
+  std::vector<int> place_;   // by send: in order_
+  std::vector<int> next_;    // by place: the next one of its connection
+  std::vector<int> number_;  // by place: how many of its connection come before it; passed ones are negative
   std::vector<Lanes> links_, sets_;
   std::vector<Connection> connections_;
   std::vector<int> readers_;      // sends by the value that they read
@@ -332,50 +346,174 @@ void put_longest_first(std::vector<int>& order, const Waits& waits) {
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return height[at(a)] > height[at(b)]; });
 }
 
+// Each chunk's sends in the opposite order: of a Reduce, the order of the Broadcast that has the same steps.
+std::vector<int> order_of_turned_chunks(const Schedule& schedule) {
+  std::vector<std::pair<Step, Step>> span(at(schedule.chunks), {std::numeric_limits<Step>::max(), 0});
+  for (const Send& one : schedule.sends) {
+    auto& [first, last] = span[at(one.chunk)];
+    first = std::min(first, one.step);
+    last = std::max(last, one.step);
+  }
+  std::vector<Step> turned;
+  for (const Send& one : schedule.sends)
+    turned.push_back(span[at(one.chunk)].first + span[at(one.chunk)].second - one.step);
+  std::vector<int> order(schedule.sends.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return turned[at(a)] < turned[at(b)]; });
+  return order;
+}
+
+std::vector<int> reversed(const std::vector<int>& order) { return {order.rbegin(), order.rend()}; }
+
+// For the order whose layout takes the least time.
+class Search {
+ public:
+  Search(const Schedule& schedule, double chunk_bytes)
+      : schedule_(schedule),
+        network_(schedule, chunk_bytes),
+        given_(order_by_step(schedule)),
+        forwards_(schedule, given_, Direction::forwards),
+        backwards_(schedule, given_, Direction::backwards),
+        busiest_(network_.busiest()) {}
+
+  TimedSteps run(Urgency urgency) {
+    if (schedule_.collective == Collective::reduce)
+      reduce();
+    else if (schedule_.collective == Collective::broadcast)
+      broadcast();
+    else
+      in_rounds(urgency);
+    if (best_.empty()) best_ = given_;
+    TimedSteps result{std::vector<Step>(best_.size()), least_ / kPsPerUs};
+    for (std::size_t place = 0; place < best_.size(); ++place)
+      result.steps[at(best_[place])] = static_cast<Step>(place);
+    return result;
+  }
+
+ private:
+  // Crowded: in one direction of time chunks queue, because much that could go later is there early.
+  enum class Links : std::uint8_t { free, crowded };
+
+  // What is kept of a layout.
+  struct Laid {
+    Picoseconds time = 0;
+    std::vector<int> begun, arrived;  // last ones first, as the other direction of time takes them
+  };
+
+  bool may_lay(std::size_t layouts) const { return laid_ + layouts * schedule_.sends.size() <= kMostLaid; }
+  bool is_enough() const { return least_ <= kEnough * busiest_; }
+
+  Laid lay_backwards(std::vector<int> order) {
+    laid_ += schedule_.sends.size();
+    const Layout layout(network_, backwards_, std::move(order), Passing::what_is_there);
+    return {layout.time(), reversed(layout.begun()), reversed(layout.arrived())};
+  }
+
+  Laid lay_forwards(std::vector<int> order, Passing passing) {
+    laid_ += schedule_.sends.size();
+    const std::vector<int> in_order = passing == Passing::in_order ? order : std::vector<int>{};
+    const Layout layout(network_, forwards_, std::move(order), passing);
+    if (layout.arrived().size() == schedule_.sends.size() && layout.time() < least_) {
+      least_ = layout.time();
+      best_ = passing == Passing::in_order ? in_order : layout.begun();
+    }
+    return {layout.time(), reversed(layout.begun()), reversed(layout.arrived())};
+  }
+
+  void in_rounds(Urgency urgency) {
+    const bool sums_alone = info(schedule_.collective).reduces && !ends(schedule_, 0).everyone_receives;
+    std::vector<int> order = sums_alone ? reversed(given_) : given_;
+    if (urgency == Urgency::longest_way) put_longest_first(order, sums_alone ? backwards_ : forwards_);
+    if (sums_alone)
+      sums_in_rounds(lay_backwards(std::move(order)));
+    else
+      copies_in_rounds(lay_forwards(std::move(order), Passing::what_is_there));
+  }
+
+  // Also of sums and copies.
+  Links copies_in_rounds(Laid laid) {
+    for (int round = 0; round < kRounds && !is_enough() && may_lay(2); ++round) {
+      Laid back = lay_backwards(std::move(laid.arrived));
+      if (back.time > kTooLate * least_) return Links::crowded;
+      const Picoseconds before = laid.time;
+      laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+      if (laid.time > kGain * before) break;
+    }
+    return Links::free;
+  }
+
+  Links sums_in_rounds(Laid back) {
+    Picoseconds least = std::numeric_limits<double>::infinity();
+    for (int round = 0; round <= kRounds && !is_enough() && back.time <= kTooLate * least; ++round) {
+      const Laid same = lay_forwards(std::move(back.begun), Passing::in_order);
+      Laid laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+      const Picoseconds before = std::exchange(least, std::min({least, same.time, laid.time}));
+      if (laid.time > kTooLate * least) return Links::crowded;
+      if (least > kGain * before || round == kRounds || !may_lay(3)) break;
+      back = lay_backwards(std::move(laid.arrived));
+    }
+    return Links::free;
+  }
+
+  void broadcast() {
+    const Links links = copies_in_rounds(lay_forwards(given_, Passing::what_is_there));
+    if (links == Links::crowded || is_enough() || !may_lay(3)) return;
+    copies_in_rounds(lay_forwards(reversed(order_of_turned_chunks(schedule_)), Passing::what_is_there));
+  }
+
+  void reduce() {
+    Laid given = lay_backwards(reversed(given_));
+    if (given.time > kHopeless * busiest_) {
+      sums_in_rounds(std::move(given));
+      return;
+    }
+    Laid turned = lay_backwards(order_of_turned_chunks(schedule_));
+    if (turned.time < given.time) {
+      sums_of_turned_chunks(std::move(turned));
+      if (is_enough()) return;
+      if (may_lay(2))
+        sums_in_rounds(std::move(given));
+      else if (may_lay(1))
+        lay_forwards(std::move(given.begun), Passing::in_order);
+    } else if (sums_in_rounds(std::move(given)) == Links::free && !is_enough() && may_lay(3)) {
+      sums_of_turned_chunks(std::move(turned));
+    }
+  }
+
+  // After the first layout connections choose among what is near, where that is no worse: otherwise they pass what
+  // their rank has owned from the beginning, and sums wait.
+  void sums_of_turned_chunks(Laid back) {
+    Laid laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+    if (laid.time > kFar * back.time) return;
+    bool near = true;
+    for (int round = 0; round <= kRounds && !is_enough() && may_lay(2); ++round) {
+      const Picoseconds before = laid.time;
+      back = lay_backwards(std::move(laid.arrived));
+      if (near) laid = lay_forwards(back.arrived, Passing::what_is_near);
+      if (!near || (laid.time > kLonger * back.time && may_lay(1))) {
+        Laid other = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+        near = near && laid.time < other.time;
+        if (!near) laid = std::move(other);
+      }
+      if (laid.time > kGain * before) break;
+    }
+  }
+
+  const Schedule& schedule_;
+  const Network network_;
+  const std::vector<int> given_;
+  const Waits forwards_, backwards_;
+  const Picoseconds busiest_;
+  std::size_t laid_ = 0;  // sends of all layouts
+  std::vector<int> best_;
+  Picoseconds least_ = std::numeric_limits<double>::infinity();
+};
+
 }  // namespace
 
 TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency) {
   if (schedule.sends.empty()) return {};
-  const bool sums_alone = info(schedule.collective).reduces && !ends(schedule, 0).everyone_receives;
-  const Network network(schedule, chunk_bytes);
-  const Picoseconds enough = kEnough * network.busiest();
-  std::vector<int> order = order_by_step(schedule);
-  const Waits forwards(schedule, order, Direction::forwards);
-  const Waits backwards(schedule, order, Direction::backwards);
-  std::vector<int> best;
-  Picoseconds least = std::numeric_limits<double>::infinity();
-  const auto take = [&](const Layout& layout, std::vector<int> steps) {
-    if (layout.arrived().size() != schedule.sends.size() || layout.time() >= least) return;
-    least = layout.time();
-    best = std::move(steps);
-  };
-  if (sums_alone) std::reverse(order.begin(), order.end());
-  if (urgency == Urgency::longest_way) put_longest_first(order, sums_alone ? backwards : forwards);
-  std::size_t laid = 0;
-  for (int round = 0; round <= kRounds && least > enough; ++round) {
-    const bool back_first = round > 0 || sums_alone;
-    laid += schedule.sends.size() * (sums_alone ? 3 : back_first ? 2 : 1);
-    if (round > 0 && laid > kMostLaid) break;
-    const Picoseconds before = least;
-    if (back_first) {
-      const Layout back(network, backwards, std::move(order), Passing::what_is_there);
-      if (back.time() > kTooLate * least) break;
-      if (sums_alone) {
-        order.assign(back.begun().rbegin(), back.begun().rend());
-        const Layout same(network, forwards, order, Passing::in_order);
-        take(same, std::move(order));
-      }
-      order.assign(back.arrived().rbegin(), back.arrived().rend());
-    }
-    const Layout layout(network, forwards, std::move(order), Passing::what_is_there);
-    take(layout, layout.begun());
-    if (layout.time() > kTooLate * least || least > kGain * before) break;
-    order.assign(layout.arrived().rbegin(), layout.arrived().rend());
-  }
-  if (best.empty()) best = order_by_step(schedule);
-  TimedSteps result{std::vector<Step>(best.size()), least / kPsPerUs};
-  for (std::size_t place = 0; place < best.size(); ++place) result.steps[at(best[place])] = static_cast<Step>(place);
-  return result;
+  return Search(schedule, chunk_bytes).run(urgency);
 }
 
 }  // namespace sccl::schedule

@@ -15,6 +15,11 @@
 // are then. All that ranks own is there from the beginning, and laid forwards it may crowd the links: so the order of
 // the layout backwards is tried as it is, too, where ranks add in this order and what is early keeps its slot.
 //
+// Of one root (Broadcast, Reduce) the search begins a second time, as far as time allows: with each chunk's steps
+// turned round and the last chunk first, which of a Reduce gives the order of the Broadcast with the same steps. Laid
+// forwards, connections choose there among the next few sends alone, so that sums of what comes late are not behind all
+// that a rank owns.
+//
 // A layout is what simulate() does with the steps and chunks of this length, to the picosecond, unless a rank must wait
 // for the reader of an old value.
 #pragma once
