@@ -48,11 +48,16 @@ double bound_us(const topology::Topology& machine, Collective collective) {
 
 double divided_us(const topology::Topology& machine, Collective collective) {
   const topology::Cluster cluster = topology::cluster_of(machine);
-  std::vector<double> out(cluster.hosts.size(), 0);
-  for (const topology::Link& link : machine.links)
-    if (link.link_class == topology::LinkClass::net && link.src < machine.ranks)
-      out[static_cast<std::size_t>(cluster.host_of[static_cast<std::size_t>(link.src)])] += link.gbytes_per_s;
-  return greatest_us(compose::bounds_of_divided_hosts(cluster, machine.links, out, collective, kBytes));
+  std::vector<compose::HostRates> rates(cluster.hosts.size());
+  const auto host = [&](Rank rank) {
+    return static_cast<std::size_t>(cluster.host_of[static_cast<std::size_t>(rank)]);
+  };
+  for (const topology::Link& link : machine.links) {
+    if (link.link_class != topology::LinkClass::net) continue;
+    if (link.src < machine.ranks) rates[host(link.src)].out_gbytes_per_s += link.gbytes_per_s;
+    if (link.dst < machine.ranks) rates[host(link.dst)].in_gbytes_per_s += link.gbytes_per_s;
+  }
+  return greatest_us(compose::bounds_of_divided_hosts(cluster, machine.links, rates, collective, kBytes));
 }
 
 }  // namespace
@@ -93,4 +98,15 @@ TEST_CASE("devices that fast links join within a slow host count as one part") {
     if (link.link_class == topology::LinkClass::nvlink && link.src / 2 == link.dst / 2) link.gbytes_per_s = 50;
   // Two pairs of the first host, each of which sends 4 x 1 + 2 x 5 GB/s, and the second host as a whole.
   CHECK(divided_us(machine, Collective::allreduce) == Approx(2 * 2 * kBytes / ((2 * 14 + 10) * 1e3)));
+}
+
+TEST_CASE("what a host's NICs carry beyond those of all others does not count") {
+  // Parts of the first host: devices 0 and 2, and device 1. NICs of the second host have nobody to send to at their
+  // rate.
+  const topology::Topology machine =
+      topology::subset(topology::preset("2*dgx1v"), std::vector<int>{1, 4, 5, 8, 9, 10, 12, 15});
+  const double wanted = 2 * 2 * kBytes / ((50 + 2 * 3 * 12.5) * 1e3);
+  CHECK(divided_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(bound_us(machine, Collective::allreduce) > wanted);
+  CHECK(bound_us(machine, Collective::allreduce) < wanted + 20);
 }

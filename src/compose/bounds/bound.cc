@@ -215,9 +215,9 @@ class Bounds {
     }
     keep(best);
     partition("hosts", static_cast<int>(capacities.size()), all);
-    std::vector<double> out;
-    for (const Capacity& host : capacities) out.push_back(host.out);
-    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, out, collective_, bytes_)) keep(one);
+    std::vector<HostRates> rates;
+    for (const Capacity& host : capacities) rates.push_back({host.out, host.in});
+    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, rates, collective_, bytes_)) keep(one);
   }
 
   void around_racks() {
