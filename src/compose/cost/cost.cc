@@ -33,14 +33,16 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double hops = between_hosts.time_us(slice);
   const double way = hops + on_host.time_us(slice);
   const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
-  // What a rank sends another one in a step is one message, however short its chunks are.
-  const double message = slice_bytes > 0 ? slice_bytes : chunk;
+  const double in_addition = late_chunks ? rounds * way : 0;
+  // What a rank sends another one in a step is one message, however short its chunks are. Late chunks have steps of
+  // their own.
+  const double message = slice_bytes > 0 && !late_chunks ? slice_bytes : slice;
   const double busy = std::max({network_us_per_byte * bytes * between_hosts.stretch(message),
                                 one_connection_us_per_byte * bytes * between_hosts.stretch(message, 1),
                                 host_us_per_byte * bytes * on_host.stretch(message)});
-  if (!chained) return std::max(busy, rounds * way) + way;
+  if (!chained) return std::max(busy, rounds * way) + way + in_addition;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
-  return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice);
+  return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice) + in_addition;
 }
 
 double Cost::good_slice(double bytes, double most_slice_bytes) const {

@@ -6,11 +6,13 @@
 // as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing.
 //     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
 // A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
-// connections (all collectives but Broadcast and Reduce, whose chunks pass a connection at one depth unless they return
-// to the root's host), a chunk of n slices takes n times the whole path, if that is longer. Composite::frames makes
-// chunks small to avoid this. A connection has few slots: with short slices its link waits for one to be free again.
-// Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes. No term grows with chunks or
-// ranks: loads are summed over one representative of the chunks with the same path.
+// connections (all collectives but a Broadcast or Reduce whose chunks pass every connection at one depth), a chunk of n
+// slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Of one
+// root, frames begin one after the other and chunks may return to the root's host late: the second slices of all chunks
+// wait for the first ones of these, and each further slice takes the whole path in addition. A connection has few
+// slots: with short slices its link waits for one to be free again. Slices are divided among lanes as in a simulation
+// with SimulationOptions::lane_bytes. No term grows with chunks or ranks: loads are summed over one representative of
+// the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -42,8 +44,9 @@ struct Cost {
   double host_us_per_byte = 0;            // of the busiest link within a host
   Phase on_host;                          // steps of all phases on the hosts together
   Phase between_hosts;
-  bool chained = false;    // steps between hosts overlap one another (rings)
-  bool one_depth = false;  // all chunks pass a connection at the same depth of their path
+  bool chained = false;      // steps between hosts overlap one another (rings)
+  bool one_depth = false;    // all chunks pass a connection at the same depth of their path
+  bool late_chunks = false;  // of one root: some chunks leave ranks long after others
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step

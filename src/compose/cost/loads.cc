@@ -45,8 +45,10 @@ class Loads {
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
-    cost_.one_depth =
-        (composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce) && !returns;
+    const bool one_root = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
+    one_way_ = one_root && !returns;
+    cost_.one_depth = one_way_ && at_one_depth();
+    cost_.late_chunks = one_root && (returns || composite_.frames > 1);
     between_hosts();
     on_hosts();
     phases();
@@ -83,6 +85,21 @@ class Loads {
 
   // Of more hosts the table of steps would take longer than the rest of the plan; there each chunk counts.
   bool counts_steps() const { return hosts_ <= kMostCountedHosts; }
+
+  // Whether every connection on a host passes chunks in one step alone. Of Broadcast and Reduce.
+  bool at_one_depth() const {
+    const auto one_step = [](const schedule::Schedule& schedule) {
+      std::vector<Step> known(at(schedule.ranks) * at(schedule.ranks), -1);
+      return std::ranges::all_of(schedule.sends, [&](const schedule::Send& send) {
+        Step& step = known[at(send.src) * at(schedule.ranks) + at(send.dst)];
+        if (step < 0) step = send.step;
+        return step == send.step;
+      });
+    };
+    if (composite_.at_root && !one_step(composite_.at_root->schedule)) return false;
+    return std::ranges::all_of(composite_.kinds,
+                               [&](const auto& kind) { return one_step(everyone_receives() ? kind->out : kind->in); });
+  }
 
   void count_messages() {
     std::vector<double> messages(at(hosts_), 0);
@@ -518,10 +535,10 @@ class Loads {
         if (is_root(tier.groups.front()[root])) take(tier.of_roots[root]);
       if (tier.of_roots.empty())
         for (const auto& [members, shapes] : tier.shapes) take(shapes);
-      // Of chunks that pass a connection at one depth nothing hides that children get a slice one after the other.
-      if (cost_.one_depth) fan = std::max(fan, children);
+      // Where nothing returns, nothing hides that children get a slice one after the other.
+      if (one_way_) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
-      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !cost_.one_depth);
+      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !one_way_);
     }
     net.us_per_byte *= fan;
     net.link_us_per_byte *= fan;
@@ -560,6 +577,7 @@ class Loads {
   Routes routes_;
   int hosts_;
   bool several_leaves_ = false;
+  bool one_way_ = false;                                // of one root, to whose host nothing returns
   std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
   std::vector<double> roots_at_;                        // by host: how often it stands in Composite::root_hosts
   std::set<int> by_moves_;                              // hosts whose devices differ from those of other hosts

@@ -45,8 +45,10 @@ constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}
                                                  {16, 2}, {8},     {1}};
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
+// With more ranks chunks of one slice wait least; how many frames give such chunks depends on the buffer.
+constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
 constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-constexpr Framing kManyForestFrames[] = {{1}, {8, 2}, {16, 2}};
+constexpr Framing kManyForestFrames[] = {{1}, {8, 4, true}, {16, 8, true}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;  // of a NIC
@@ -205,7 +207,7 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 }
 
 std::span<const Framing> CompositePlanner::frames_for(const Variant& variant) const {
-  if (passes_whole(variant.collective)) return kRootFrames;
+  if (passes_whole(variant.collective)) return simulated() ? std::span<const Framing>(kRootFrames) : kManyRootFrames;
   if (is_for_both_ways(variant.level))
     return simulated() ? std::span<const Framing>(kFramesBothWays) : kFramesOfEntries;
   if (has_own_data(variant.level))
@@ -426,6 +428,11 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   compose::Cost cost = costs_->cost(composite);
+  // How chunks wait for one another a simulation tells: until then they are not known to wait.
+  if (simulated() && passes_whole(variant.collective)) {
+    cost.late_chunks = false;
+    cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
+  }
   result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
 }
 
@@ -484,7 +491,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           if (at_root.empty()) continue;
           const bool with_entries = level == level_without_;
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
-          if (frames.frames == 1 || simulated()) add(result, variant);
+          add(result, variant);
           variant.at_root = scattered_at_root;
           if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
         }
@@ -528,7 +535,7 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
       if (frames.frames == 1 || !one_root) add(result, variant);
       if (at_root.empty()) continue;
       variant.at_root = at_root[std::min(level, at_root.size() - 1)];
-      if (frames.frames == 1 || simulated()) add(result, variant);
+      add(result, variant);
     }
     add_forests(result, packed, forests);
   }
