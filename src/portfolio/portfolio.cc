@@ -198,16 +198,27 @@ class Foreseen {
   // Whether a simulation of some size of slices takes a short time. If not, the flat form is not needed.
   bool may_be_simulated() const { return is_simulated(slices_.front()); }
 
-  // Whether both have the same predictions: between two hosts all shapes are one.
+  // Whether both have the same predictions: between two hosts all shapes are one. Without the flat forms: as far as the
+  // composites tell.
+  bool alike(const Foreseen& other) const {
+    return may_be_same(other) && candidate_->schedule.steps() == other.candidate_->schedule.steps() &&
+           compose::same_sends(**candidate_->composite, **other.candidate_->composite);
+  }
   bool same(const Foreseen& other) const {
+    const FlatForm& a = candidate_->schedule;
+    const FlatForm& b = other.candidate_->schedule;
+    return may_be_same(other) && a->steps == b->steps && a->sends == b->sends;
+  }
+
+ private:
+  bool may_be_same(const Foreseen& other) const {
     const FlatForm& a = candidate_->schedule;
     const FlatForm& b = other.candidate_->schedule;
     return has_closed() && other.has_closed() &&
            (closed_.time_us == other.closed_.time_us || is_simulated(slices_.back())) && slices_ == other.slices_ &&
-           a.chunks() == b.chunks() && a.sends() == b.sends() && a->steps == b->steps && a->sends == b->sends;
+           a.chunks() == b.chunks() && a.sends() == b.sends();
   }
 
- private:
   bool is_simulated(double slice_bytes) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
@@ -246,8 +257,11 @@ class Predictor {
       least_us_ = std::min(least_us_, closed_us);
       return one.closed();
     }
-    if (gains_little(one) || too_busy(one))
-      return {0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
+    const Prediction worse{0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
+    if (gains_little(one) || one.closed_busy_us() >= kGoodEnough * least_us_) return worse;
+    const auto twin = std::ranges::find_if(simulated_, [&](const auto& known) { return one.alike(*known.first); });
+    if (too_busy(twin != simulated_.end() ? *twin->first : one)) return worse;
+    if (twin != simulated_.end()) return twin->second;
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
     const Prediction prediction = one.simulated(least_us_);
@@ -273,10 +287,7 @@ class Predictor {
   }
 
   // The flat form tells better than the closed one how busy links are, where it is no long way to it.
-  bool too_busy(const Foreseen& one) const {
-    const double enough_us = kGoodEnough * least_us_;
-    return one.closed_busy_us() >= enough_us || (!one.by_time() && one.busy_us() >= enough_us);
-  }
+  bool too_busy(const Foreseen& one) const { return !one.by_time() && one.busy_us() >= kGoodEnough * least_us_; }
 
   // Without composites all are simulated to the end: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {

@@ -66,4 +66,22 @@ std::span<const int> EdgeIndex::sets_of(EdgeId edge) const {
                                   static_cast<std::size_t>(first_set_[at + 1] - first_set_[at]));
 }
 
+EdgePaths::EdgePaths(const topology::Topology& topology, const EdgeIndex& edges, std::size_t queries)
+    : edges_(edges), routes_(topology), ranks_(static_cast<std::size_t>(topology.ranks)) {
+  constexpr std::size_t kMostKnown = 8192;
+  known_.resize(std::clamp<std::size_t>(std::min(queries, ranks_ * ranks_), 1, kMostKnown));
+}
+
+std::span<const EdgeId> EdgePaths::of(Rank src, Rank dst) {
+  const std::size_t pair = static_cast<std::size_t>(src) * ranks_ + static_cast<std::size_t>(dst);
+  Known& known = known_[pair % known_.size()];
+  if (known.src != src || known.dst != dst) {
+    known.src = src;
+    known.dst = dst;
+    known.way.clear();
+    for (const Edge& ends : routes_.path(src, dst)) known.way.push_back(edges_.find(ends));
+  }
+  return known.way;
+}
+
 }  // namespace sccl::schedule

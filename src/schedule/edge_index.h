@@ -1,6 +1,7 @@
 // Dense numbers for a topology's directed edges, so that loads and times can be stored in arrays.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,27 @@ class EdgeIndex {
   std::vector<int> sets_;        // shared sets of all edges, one edge after the other
   std::vector<int> first_set_;   // by edge: position of its first set in sets_; empty without shared sets
   std::vector<double> set_rates_;
+};
+
+// The edges of paths from rank to rank. A schedule has few pairs of ranks and many sends: known paths are kept.
+class EdgePaths {
+ public:
+  // Both must outlive it. `queries`: about how many paths are asked for; with many of them more are kept.
+  EdgePaths(const topology::Topology& topology, const EdgeIndex& edges, std::size_t queries);
+
+  // Empty where there is no path. Valid until the next call.
+  std::span<const EdgeId> of(Rank src, Rank dst);
+
+ private:
+  struct Known {
+    Rank src = -1;
+    Rank dst = -1;
+    std::vector<EdgeId> way;
+  };
+  const EdgeIndex& edges_;
+  topology::Routes routes_;
+  std::size_t ranks_;
+  std::vector<Known> known_;  // by number of the pair, modulo their number
 };
 
 }  // namespace sccl::schedule

@@ -128,7 +128,7 @@ std::vector<int> order_by_step(const Schedule& schedule) {
 
 std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edges,
                                   const std::function<void(const StepLoads&)>& visit) {
-  topology::Routes routes(schedule.topology);
+  EdgePaths paths(schedule.topology, edges, schedule.sends.size());
   std::optional<Send> impossible;
   const std::vector<int> order = order_by_step(schedule);
   std::vector<int> chunks(static_cast<std::size_t>(edges.size()), 0);
@@ -138,12 +138,10 @@ std::optional<Send> for_each_step(const Schedule& schedule, const EdgeIndex& edg
     loads.step = schedule.sends[static_cast<std::size_t>(order[at])].step;
     for (; at < order.size() && schedule.sends[static_cast<std::size_t>(order[at])].step == loads.step; ++at) {
       const Send& send = schedule.sends[static_cast<std::size_t>(order[at])];
-      const auto path = routes.path(send.src, send.dst);
+      const auto path = paths.of(send.src, send.dst);
       if (path.empty() && !impossible) impossible = send;
-      for (const topology::Edge& ends : path) {
-        const EdgeId edge = edges.find(ends);
+      for (const EdgeId edge : path)
         if (chunks[static_cast<std::size_t>(edge)]++ == 0) touched.push_back(edge);
-      }
     }
     std::sort(touched.begin(), touched.end());
     loads.edges.clear();

@@ -45,6 +45,7 @@ struct Schedule {
   std::vector<double> weights;  // by chunk, relative size within its block; empty: all equal
   bool pipelined = false;       // steps only give the order along a route (tree packings)
   std::vector<Send> sends;
+  bool operator==(const Schedule&) const = default;
 };
 
 // The ranks that contribute to a chunk and the ranks that must receive its value.

@@ -1,5 +1,6 @@
 #include "schedule/transfer_graph.h"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -19,14 +20,14 @@ void counting_sort(std::vector<int>& order, std::size_t keys, Key key) {
   order = std::move(sorted);
 }
 
-// Sorts by `first`, among equals by `second`. One pass while the table of both keys is small, because the cost of a
-// pass is its walk through memory.
+// Sorts by `first`, among equals by `second`. One pass while the table of both keys is no longer than the list, because
+// the cost of a pass is its walk through memory.
 template <typename First, typename Second>
 void sort_by(std::vector<int>& order, int firsts, First first, int seconds, Second second) {
-  constexpr std::size_t kMostKeys = std::size_t{1} << 23;
+  constexpr std::size_t kFewKeys = 4096;
   const auto rows = static_cast<std::size_t>(firsts);
   const auto columns = static_cast<std::size_t>(seconds);
-  if (rows * columns <= kMostKeys) {
+  if (rows * columns <= std::max(kFewKeys, order.size())) {
     counting_sort(order, rows * columns, [&](int at) {
       return static_cast<std::size_t>(first(at)) * columns + static_cast<std::size_t>(second(at));
     });

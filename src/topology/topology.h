@@ -32,12 +32,14 @@ struct Link {
   double alpha_us = 0;      // latency of one transfer
   LinkClass link_class = LinkClass::shm;
   Source source = Source::assumed;
+  bool operator==(const Link&) const = default;
 };
 
 // SCCL's bandwidth relation B: these links together carry at most `lanes` chunks a round.
 struct SharedSet {
   int lanes = 1;
   std::vector<std::pair<Node, Node>> links;
+  bool operator==(const SharedSet&) const = default;
 };
 
 // Kind of a switch on the machine. Schedules do not depend on it; names of paths, XML and pictures do.
@@ -62,6 +64,7 @@ struct Topology {
   }
   // Sum over all parallel links from src to dst; 0 when there is no link.
   int lanes(Node src, Node dst) const;
+  bool operator==(const Topology&) const = default;
 };
 
 // Throws invalid_argument that names the link or set: a node out of range, a non-positive number of lanes, a negative

@@ -336,6 +336,51 @@ TEST_CASE("data returns to the root's host over one tier, to each device once, a
   }
 }
 
+TEST_CASE("what a verifier has proved of one composite serves no other one") {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto good = with_returns(collective);
+    compose::Verifier verifier(good.topology);
+    REQUIRE_NOTHROW(verifier.verify(good));
+    REQUIRE_NOTHROW(verifier.verify(good));
+    const auto refused_after_all = [&](const auto& change) {
+      auto composite = good;
+      change(composite);
+      CHECK_THROWS_AS(verifier.verify(composite), Error);
+      CHECK_NOTHROW(verifier.verify(good));
+    };
+    refused_after_all([](auto& composite) { composite.at_root->schedule.sends.pop_back(); });
+    refused_after_all([](auto& composite) { composite.at_root->exits.pop_back(); });
+    refused_after_all([](auto& composite) { composite.at_root->split = composite.at_root->schedule.steps + 1; });
+    refused_after_all([](auto& composite) { composite.at_root->schedule.topology.links.clear(); });
+    refused_after_all([](auto& composite) { composite.root = 2; });
+    refused_after_all([](auto& composite) {
+      const bool copies = composite.collective == Collective::broadcast;
+      composite.collective = copies ? Collective::reduce : Collective::broadcast;
+    });
+  }
+}
+
+TEST_CASE("composites that are said to have the same sends have the same") {
+  int pairs = 0;
+  for (const topology::Topology& machine :
+       {topology::preset("2*nvpairs4"), topology::preset("4*pcie4"), uneven(), racks(2, 2, 2)})
+    for (const Collective collective : kCollectives) {
+      portfolio::CompositePlanner planner(machine);
+      const auto all = planner.candidates(collective, 0);
+      for (std::size_t a = 0; a < all.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b) {
+          if (!compose::same_sends(*all[a].composite, *all[b].composite)) continue;
+          INFO(machine.name << ": " << all[a].composite->name << " and " << all[b].composite->name);
+          CHECK(compose::expand(*all[a].composite).sends == compose::expand(*all[b].composite).sends);
+          ++pairs;
+        }
+      auto changed = *all.front().composite;
+      ++changed.frame_steps;
+      CHECK_FALSE(compose::same_sends(changed, *all.front().composite));
+    }
+  CHECK(pairs > 20);
+}
+
 TEST_CASE("data leaves and comes back by devices with a NIC") {
   const topology::Topology machine = with_nics(topology::preset("pcie8"), {3, {0, 4}}, 25);
   const auto good = one_of(machine, Collective::broadcast, "levels/forest-ring");

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "paper_schedules.h"
+#include "schedule/edge_index.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
+#include "topology/presets.h"
 
 using namespace sccl;
 using namespace sccl::schedule;
@@ -306,4 +308,23 @@ TEST_CASE("a schedule without sends takes no time") {
   const Schedule alone = make_schedule("alone", Collective::allreduce, 0, topology::host(1), 1, {});
   CHECK(simulated_us(alone, 1e6) == 0);
   CHECK(linear_cost(alone).time_us(1e6) == 0);
+}
+
+TEST_CASE("paths that are kept are those that a search finds, however few are kept") {
+  for (const char* name : {"2*pcie8", "dgx1v", "3*nvpairs4"}) {
+    const topology::Topology machine = topology::preset(name);
+    const EdgeIndex edges(machine);
+    topology::Routes routes(machine);
+    for (const std::size_t queries : {0, 1, 7, 100000}) {
+      EdgePaths paths(machine, edges, queries);
+      for (int round = 0; round < 2; ++round)
+        for (Rank src = 0; src < machine.ranks; ++src)
+          for (Rank dst = 0; dst < machine.ranks; ++dst) {
+            std::vector<EdgeId> expected;
+            for (const topology::Edge& edge : routes.path(src, dst)) expected.push_back(edges.find(edge));
+            const auto found = paths.of(src, dst);
+            CHECK(std::vector(found.begin(), found.end()) == expected);
+          }
+    }
+  }
 }

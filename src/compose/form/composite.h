@@ -75,6 +75,7 @@ struct Host {
   std::vector<std::vector<int>> near;
 
   bool all_own() const { return near.empty(); }
+  bool operator==(const Host&) const = default;
 };
 
 // Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
@@ -105,6 +106,7 @@ struct RootHost {
   bool has_returns() const {
     return std::any_of(returns.begin(), returns.end(), [](const auto& devices) { return !devices.empty(); });
   }
+  bool operator==(const RootHost&) const = default;
 };
 
 // Steps that are not those of frames: every send has its own. They were chosen with all links in view, so that fewer

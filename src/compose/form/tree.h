@@ -21,6 +21,7 @@ struct Tree {
 
   int size() const { return static_cast<int>(parent.size()); }
   int most_children() const;
+  bool operator==(const Tree&) const = default;
 };
 
 enum class Shape { ring, doubling, quadrupling, direct, two_trees, four_trees, eight_trees };

@@ -12,6 +12,9 @@ inline constexpr std::size_t kMostFlatSends = std::size_t{1} << 22;
 // The composite must have passed verify(). O(sends). Throws invalid_argument when there are more than kMostFlatSends.
 schedule::Schedule expand(const Composite& composite);
 
+// True only if both flat forms have the same sends, as far as their parts tell: two shapes of hosts may be one.
+bool same_sends(const Composite& a, const Composite& b);
+
 // The number of its sends without making them: exact but for detours on the way to a port, which it leaves out.
 std::size_t about_sends(const Composite& composite);
 

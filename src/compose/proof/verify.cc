@@ -285,7 +285,6 @@ schedule::Schedule with_returns(const RootHost& at_root) {
 }
 
 void check_at_root(const Composite& composite, const topology::Cluster& cluster) {
-  if (!composite.at_root) return;
   const bool rooted = composite.collective == Collective::broadcast || composite.collective == Collective::reduce;
   const schedule::Schedule& schedule = composite.at_root->schedule;
   if (!rooted || schedule.collective != composite.collective)
@@ -312,10 +311,14 @@ void check_at_root(const Composite& composite, const topology::Cluster& cluster)
   for (const schedule::Send& send : schedule.sends)
     if ((composite.collective == Collective::reduce ? send.src : send.dst) == schedule.root)
       refuse(composite, "the root passes on its own chunk {}", send.chunk);
+}
+
+void check_root_turns(const Composite& composite) {
   if (composite.root_turns.empty()) refuse(composite, "the root's host has no chunk to take in turn");
   if (composite.at_root->has_returns()) check_ways_back(composite);
   for (const ChunkId chunk : composite.root_turns)
-    if (chunk < 0 || chunk >= schedule.chunks) refuse(composite, "the map gives the root's host chunk {}", chunk);
+    if (chunk < 0 || chunk >= composite.at_root->schedule.chunks)
+      refuse(composite, "the map gives the root's host chunk {}", chunk);
 }
 
 void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, int members) {
@@ -518,7 +521,15 @@ void Verifier::verify(const Composite& composite) {
   check_hosts(composite, cluster);
   check_links_of_kinds(composite, cluster);
   check_tiers(composite);
-  check_at_root(composite, cluster);
+  if (composite.at_root) {
+    RootProof wanted{*composite.at_root, composite.collective, composite.root, &cluster};
+    if (std::find(proved_roots_.begin(), proved_roots_.end(), wanted) == proved_roots_.end()) {
+      check_at_root(composite, cluster);
+      if (proved_roots_.size() == kMostProvedRoots) proved_roots_.pop_front();
+      proved_roots_.push_back(std::move(wanted));
+    }
+    check_root_turns(composite);
+  }
   check_order(composite);
 }
 

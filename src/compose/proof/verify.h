@@ -57,6 +57,8 @@
 // programs; they find no difference. Others change composites anywhere: what is not refused is still right.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <set>
 #include <utility>
@@ -75,12 +77,21 @@ class Verifier {
   void verify(const Composite& composite);
 
  private:
+  struct RootProof {
+    RootHost at_root;
+    Collective collective;
+    Rank root;
+    const topology::Cluster* hosts;
+    bool operator==(const RootProof&) const = default;
+  };
+  static constexpr std::size_t kMostProvedRoots = 8;
   const topology::Cluster& hosts_of(const Composite& composite);
 
   std::shared_ptr<const topology::Topology> topology_;
   topology::Cluster cluster_;
   std::unique_ptr<const topology::Cluster> one_host_;  // all ranks as one; made when it is needed
   std::set<std::shared_ptr<const HostKind>> proved_;
+  std::deque<RootProof> proved_roots_;  // the last few: shapes of hosts share what the root's host does
 };
 
 // Throws invalid_argument that names the level, the host or kind, and the fault. O(links + ranks + the flat verifier's

@@ -19,7 +19,8 @@ struct FlatForm::State {
   std::atomic<bool> made{false};
   Steps steps = Steps::of_frames;
   std::optional<compose::Verified> composite;
-  std::optional<compose::Verified> ordered;
+  std::shared_ptr<const compose::Order> order;  // by time, if there is one
+  std::optional<compose::Verified> ordered;     // proved when it is first asked for
   schedule::Schedule schedule;
 };
 
@@ -41,7 +42,7 @@ void FlatForm::make() const {
   if (state_->made.load(std::memory_order_relaxed)) return;  // stored under the lock
   if (state_->steps == Steps::by_time) {
     compose::Ordered made = compose::order_by_time(**state_->composite);
-    if (made.order) state_->ordered.emplace(*state_->composite, std::move(made.order));
+    state_->order = std::move(made.order);
     state_->schedule = std::move(made.flat);
   } else {
     state_->schedule = compose::expand(**state_->composite);
@@ -55,8 +56,13 @@ const schedule::Schedule& FlatForm::operator*() const {
 }
 
 std::optional<compose::Verified> FlatForm::composite() const {
-  if (state_->steps == Steps::by_time) make();
-  return state_->ordered ? state_->ordered : state_->composite;
+  if (state_->steps == Steps::of_frames) return state_->composite;
+  make();
+  if (state_->order == nullptr) return state_->composite;
+  // Few orders are chosen, and a proof takes as long as a simulation.
+  const std::lock_guard lock(state_->making);
+  if (!state_->ordered) state_->ordered.emplace(*state_->composite, state_->order);
+  return state_->ordered;
 }
 
 Steps FlatForm::steps() const { return state_->steps; }
@@ -79,8 +85,8 @@ std::size_t FlatForm::bytes() const {
   const bool made = state_->made.load(std::memory_order_acquire);  // pairs with make()
   if (!made) return sizeof(State);
   std::size_t order = 0;
-  if (state_->ordered)
-    for (const auto* steps : {&(*state_->ordered)->order->copies, &(*state_->ordered)->order->sums})
+  if (state_->order)
+    for (const auto* steps : {&state_->order->copies, &state_->order->sums})
       order += steps->size() * sizeof(compose::Step);
   return sizeof(State) + memory_bytes(state_->schedule) + order;
 }

@@ -67,10 +67,9 @@ class Beat {
         loads_(static_cast<std::size_t>(edges.size())),
         set_loads_(schedule.topology.shared.size()) {}
 
-  void add(std::span<const topology::Edge> path, double fraction) {
+  void add(std::span<const EdgeId> path, double fraction) {
     double alpha_us = 0;
-    for (const topology::Edge& ends : path) {
-      const EdgeId edge = edges_.find(ends);
+    for (const EdgeId edge : path) {
       alpha_us += edges_[edge].alpha_us;
       Load& load = loads_[static_cast<std::size_t>(edge)];
       if (load.chunks == 0) touched_.push_back(edge);
@@ -133,14 +132,14 @@ SteppedCost stepped_cost(const Schedule& schedule) {
 
 LinearCost linear_cost(const Schedule& schedule, int slices) {
   const EdgeIndex edges(schedule.topology);
-  topology::Routes routes(schedule.topology);
+  EdgePaths paths(schedule.topology, edges, schedule.sends.size());
   const std::vector<double> fractions = chunk_fractions(schedule);
   const std::vector<int> order = order_by_step(schedule);
   Beat beat(schedule, edges);
   LinearCost total;
   for (std::size_t at = 0; at < order.size(); ++at) {
     const Send& send = schedule.sends[static_cast<std::size_t>(order[at])];
-    beat.add(routes.path(send.src, send.dst), fractions[static_cast<std::size_t>(send.chunk)]);
+    beat.add(paths.of(send.src, send.dst), fractions[static_cast<std::size_t>(send.chunk)]);
     const bool step_ends =
         at + 1 == order.size() || schedule.sends[static_cast<std::size_t>(order[at + 1])].step != send.step;
     if (schedule.pipelined || !step_ends) continue;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "schedule/simulation/cost.h"
@@ -27,6 +28,8 @@ constexpr double kLonger = 1.02;           // times the layout before
 constexpr double kFar = 1.05;
 constexpr double kTooLate = 1.10;  // times the best layout: in this direction chunks queue whatever their order is
 
+constexpr Picoseconds kNever = std::numeric_limits<double>::infinity();
+
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Links and the paths of connections.
@@ -35,10 +38,12 @@ struct Network {
     Picoseconds alpha = 0;
     Picoseconds time = 0;                           // of a chunk
     int lanes = 1;                                  // those that a chunk takes together count as one
+    int first_lane = 0;                             // counted over all links
     std::vector<std::pair<int, Picoseconds>> sets;  // each with the time for which a chunk takes a lane of it
   };
   struct Connection {
-    std::vector<EdgeId> way;
+    int first_of_way = 0;
+    int hops = 0;
     int slots = 0;
   };
 
@@ -50,23 +55,27 @@ struct Network {
     for (EdgeId edge = 0; edge < edges.size(); ++edge) {
       const double ps = chunk_bytes * lane_us_per_byte(edges[edge], schedule.topology) * kPsPerUs;
       const auto time = [&](int lanes) { return std::round(ps / lanes * ways(lanes)); };
-      Link link{std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), {}};
+      Link link{
+          std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), all_lanes, {}};
+      all_lanes += link.lanes;
       for (const int set : edges.sets_of(edge))
         link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes));
       links.push_back(std::move(link));
     }
-    topology::Routes routes(schedule.topology);
+    EdgePaths paths(schedule.topology, edges, 1);
     std::vector<int> number(at(schedule.ranks) * at(schedule.ranks), -1);
     for (const Send& one : schedule.sends) {
       int& known = number[at(one.src) * at(schedule.ranks) + at(one.dst)];
       if (known < 0) {
         known = static_cast<int>(connections.size());
         Connection& connection = connections.emplace_back();
+        connection.first_of_way = static_cast<int>(ways_.size());
         int lanes = std::numeric_limits<int>::max();
-        for (const topology::Edge& ends : routes.path(one.src, one.dst)) {
-          connection.way.push_back(edges.find(ends));
-          lanes = std::min(lanes, links[at(connection.way.back())].lanes);
+        for (const EdgeId edge : paths.of(one.src, one.dst)) {
+          ways_.push_back(edge);
+          lanes = std::min(lanes, links[at(edge)].lanes);
         }
+        connection.hops = static_cast<int>(ways_.size()) - connection.first_of_way;
         connection.slots = kSlots * lanes;
       }
       connection_of.push_back(known);
@@ -77,7 +86,7 @@ struct Network {
   Picoseconds busiest() const {
     std::vector<Picoseconds> of_link(links.size(), 0), of_set(lanes_of_set.size(), 0);
     for (const int connection : connection_of)
-      for (const EdgeId edge : connections[at(connection)].way) {
+      for (const EdgeId edge : way_of(connection)) {
         of_link[at(edge)] += links[at(edge)].time / links[at(edge)].lanes;
         for (const auto& [set, time] : links[at(edge)].sets) of_set[at(set)] += time / lanes_of_set[at(set)];
       }
@@ -86,10 +95,19 @@ struct Network {
     return most;
   }
 
+  std::span<const EdgeId> way_of(int connection) const {
+    const Connection& one = connections[at(connection)];
+    return std::span(ways_).subspan(at(one.first_of_way), at(one.hops));
+  }
+
   std::vector<Link> links;
+  int all_lanes = 0;  // of all links
   std::vector<int> lanes_of_set;
   std::vector<Connection> connections;
   std::vector<int> connection_of;  // by send
+
+ private:
+  std::vector<EdgeId> ways_;  // of one connection after the other
 };
 
 enum class Direction : std::uint8_t { forwards, backwards };
@@ -97,35 +115,70 @@ enum class Direction : std::uint8_t { forwards, backwards };
 // What sends wait for in one direction of time: all that reaches their ranks in earlier steps. A value is a chunk at a
 // rank.
 struct Waits {
-  Waits(const Schedule& schedule, const std::vector<int>& by_step, Direction of)
-      : direction(of), first_reader(values(schedule) + 1, 0), first_writer(values(schedule) + 1, 0) {
-    const bool forwards = direction == Direction::forwards;
+  // What a layout asks of a send, together: sends are visited in no order that memory knows.
+  struct One {
+    int reads = 0;
+    int makes = 0;
+    int arrivals_before = 0;  // how many it waits for
+    int connection = 0;
+  };
+
+  Waits(const Schedule& schedule, const Network& network, const std::vector<int>& by_step, Direction of)
+      : direction(of), all(schedule.sends.size()) {
     const std::size_t sends = schedule.sends.size();
-    for (const Send& one : schedule.sends) {
-      reads.push_back(one.chunk * schedule.ranks + (forwards ? one.src : one.dst));
-      makes.push_back(one.chunk * schedule.ranks + (forwards ? one.dst : one.src));
-      ++first_reader[at(reads.back()) + 1];
-      ++first_writer[at(makes.back()) + 1];
-    }
+    const auto in_turn = [&](std::size_t place) {
+      return at(by_step[direction == Direction::forwards ? place : sends - 1 - place]);
+    };
+    number_values(schedule, network, in_turn);
     std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
     std::partial_sum(first_writer.begin(), first_writer.end(), first_writer.begin());
-    arrivals_before.assign(sends, 0);
-    std::vector<int> arrivals(values(schedule), 0);
-    const auto in_turn = [&](std::size_t place) { return at(by_step[forwards ? place : sends - 1 - place]); };
+    std::vector<int> arrivals(values(), 0);
     const auto step = [&](std::size_t place) { return schedule.sends[in_turn(place)].step; };
     for (std::size_t begin = 0, end = 0; begin < sends; begin = end) {
       while (end < sends && step(end) == step(begin)) ++end;
-      for (std::size_t i = begin; i < end; ++i) arrivals_before[in_turn(i)] = arrivals[at(reads[in_turn(i)])];
-      for (std::size_t i = begin; i < end; ++i) ++arrivals[at(makes[in_turn(i)])];
+      for (std::size_t i = begin; i < end; ++i) {
+        One& one = all[in_turn(i)];
+        one.arrivals_before = arrivals[at(one.reads)];
+      }
+      for (std::size_t i = begin; i < end; ++i) ++arrivals[at(all[in_turn(i)].makes)];
     }
   }
 
-  static std::size_t values(const Schedule& schedule) { return at(schedule.chunks) * at(schedule.ranks); }
+  std::size_t values() const { return first_reader.size() - 1; }
+  int writers(int value) const { return first_writer[at(value) + 1] - first_writer[at(value)]; }
 
   Direction direction;
-  std::vector<int> reads, makes;                // by send: values
-  std::vector<int> arrivals_before;             // by send: how many it waits for
+  std::vector<One> all;                         // by send
   std::vector<int> first_reader, first_writer;  // by value: how many sends have values before it; one more at the end
+
+ private:
+  // In the order in which sends make them: what is near in time is near in memory.
+  template <typename InTurn>
+  void number_values(const Schedule& schedule, const Network& network, const InTurn& in_turn) {
+    std::vector<int> number(at(schedule.chunks) * at(schedule.ranks), -1);
+    first_reader.assign(1, 0);
+    first_writer.assign(1, 0);
+    const auto value = [&](ChunkId chunk, Rank rank) {
+      int& known = number[at(chunk) * at(schedule.ranks) + at(rank)];
+      if (known < 0) {
+        known = static_cast<int>(values());
+        first_reader.push_back(0);
+        first_writer.push_back(0);
+      }
+      return known;
+    };
+    for (std::size_t place = 0; place < all.size(); ++place) {
+      const std::size_t index = in_turn(place);
+      const Send& send = schedule.sends[index];
+      const bool forwards = direction == Direction::forwards;
+      One& one = all[index];
+      one.makes = value(send.chunk, forwards ? send.dst : send.src);
+      one.reads = value(send.chunk, forwards ? send.src : send.dst);
+      one.connection = network.connection_of[index];
+      ++first_reader[at(one.reads) + 1];
+      ++first_writer[at(one.makes) + 1];
+    }
+  }
 };
 
 // Which sends a connection passes: of those that are there the first in an order, the same of the next few alone, or
@@ -133,44 +186,68 @@ struct Waits {
 enum class Passing : std::uint8_t { what_is_there, what_is_near, in_order };
 constexpr int kNear = 32;  // sends of a connection
 
-// The sends laid on the links, each as soon as it can.
+// The sends laid on the links, each as soon as it can. Inside, sends are known by their places in the order: what is
+// near in the order is near in time, and so in memory.
 class Layout {
  public:
-  Layout(const Network& network, const Waits& waits, std::vector<int> order, Passing passing)
-      : network_(network), waits_(waits), order_(std::move(order)), passing_(passing) {
-    for (const Network::Link& link : network.links) links_.emplace_back(at(link.lanes), 0);
+  // Ends when it takes longer than `most`.
+  Layout(const Network& network, const Waits& waits, const std::vector<int>& order, Passing passing, Picoseconds most)
+      : network_(network), waits_(waits), passing_(passing) {
+    lanes_.assign(at(network.all_lanes), 0);
     for (const int lanes : network.lanes_of_set) sets_.emplace_back(at(lanes), 0);
     for (const Network::Connection& one : network.connections) connections_.push_back({{}, 0, one.slots});
-    place_.resize(order_.size());
-    for (std::size_t place = 0; place < order_.size(); ++place) place_[at(order_[place])] = static_cast<int>(place);
+    sends_.reserve(order.size());
+    for (const int send : order) {
+      const Waits::One& one = waits.all[at(send)];
+      sends_.push_back({send, one.connection, one.makes, one.arrivals_before, waits.writers(one.makes) == 1});
+    }
     if (passing != Passing::what_is_there) put_in_order();
     collect_readers();
     collect_writers();
-    for (const int one : order_)
-      if (waits_.arrivals_before[at(one)] == 0) wait(one);
-    for (const int one : order_) pass(network_.connection_of[at(one)]);
-    queue_.run_until(std::numeric_limits<double>::infinity(), [&](Picoseconds now, const Event& event) {
+    begun_.reserve(order.size());
+    arrived_.reserve(order.size());
+    for (int place = 0; place < places(); ++place)
+      if (sends_[at(place)].arrivals_before == 0) wait(place);
+    for (const Sending& one : sends_) pass(one.connection);
+    const bool ended = queue_.run_until(most, [&](Picoseconds now, const Event& event) {
       now_ = now;
       handle(event);
     });
+    if (!ended) now_ = kNever;
   }
 
+  // Infinite if it takes too long.
   Picoseconds time() const { return now_; }
   // Sends in the order in which they began, or were there.
   const std::vector<int>& begun() const { return begun_; }
   const std::vector<int>& arrived() const { return arrived_; }
 
  private:
+  struct Sending {
+    int send;
+    int connection;
+    int makes;
+    int arrivals_before;
+    bool alone;  // no other send makes the value
+    bool landed = false;
+  };
+  struct Value {
+    int next_reader = 0;  // the first that still waits
+    int end_of_readers = 0;
+    int first_writer = 0;
+    int next_writer = 0;  // where the next one is put
+    int arrivals = 0;
+  };
   struct Event {
     enum class Kind : std::uint8_t { enter, follow, arrive, apply };
     Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
-    int send = 0;
+    int place = 0;
     int connection = 0;
     std::int16_t hop = 0;
     Kind kind = Kind::enter;
   };
   struct Connection {
-    std::vector<int> waiting;  // a heap of places in the order, the first on top
+    std::vector<int> waiting;  // a heap of places, the first on top
     Picoseconds free = 0;
     int free_slots = 0;
     int next = kNone;  // the place of the first one that it has not passed; of no use for what is there
@@ -178,52 +255,60 @@ class Layout {
   using Lanes = std::vector<Picoseconds>;  // when each is free again
   static constexpr int kNone = -1;
 
+  int places() const { return static_cast<int>(sends_.size()); }
+
   void put_in_order() {
-    next_.assign(order_.size(), kNone);
-    number_.assign(order_.size(), 0);
+    next_.assign(sends_.size(), kNone);
+    number_.assign(sends_.size(), 0);
     std::vector<int> last(connections_.size(), kNone);
-    for (std::size_t place = 0; place < order_.size(); ++place) {
-      const std::size_t connection = at(network_.connection_of[at(order_[place])]);
+    for (int place = 0; place < places(); ++place) {
+      const std::size_t connection = at(sends_[at(place)].connection);
       const bool first = last[connection] == kNone;
-      (first ? connections_[connection].next : next_[at(last[connection])]) = static_cast<int>(place);
-      if (!first) number_[place] = number_[at(last[connection])] + 1;
-      last[connection] = static_cast<int>(place);
+      (first ? connections_[connection].next : next_[at(last[connection])]) = place;
+      if (!first) number_[at(place)] = number_[at(last[connection])] + 1;
+      last[connection] = place;
     }
   }
 
   // Those that wait for nothing are no part of the lists.
   void collect_readers() {
-    next_reader_.assign(waits_.first_reader.begin(), waits_.first_reader.end() - 1);
-    readers_.resize(order_.size());
-    for (const int one : order_) readers_[at(next_reader_[at(waits_.reads[at(one)])]++)] = one;
-    const auto& before = waits_.arrivals_before;
-    const auto earlier = [&](int a, int b) { return before[at(a)] < before[at(b)]; };
-    for (std::size_t value = 0; value < next_reader_.size(); ++value) {
-      const auto first = readers_.begin() + waits_.first_reader[value];
-      const auto last = readers_.begin() + waits_.first_reader[value + 1];
+    values_.resize(waits_.values());
+    for (std::size_t value = 0; value < values_.size(); ++value)
+      values_[value].next_reader = values_[value].end_of_readers = waits_.first_reader[value];
+    readers_.resize(sends_.size());
+    for (int place = 0; place < places(); ++place)
+      readers_[at(values_[at(waits_.all[at(sends_[at(place)].send)].reads)].end_of_readers++)] = place;
+    const auto before = [&](int place) { return sends_[at(place)].arrivals_before; };
+    const auto earlier = [&](int a, int b) { return before(a) < before(b); };
+    for (Value& value : values_) {
+      const auto first = readers_.begin() + value.next_reader;
+      const auto last = readers_.begin() + value.end_of_readers;
       if (!std::is_sorted(first, last, earlier)) std::stable_sort(first, last, earlier);
-      const auto waiting = std::find_if(first, last, [&](int one) { return before[at(one)] > 0; });
-      next_reader_[value] = static_cast<int>(waiting - readers_.begin());
+      const auto waiting = std::find_if(first, last, [&](int place) { return before(place) > 0; });
+      value.next_reader = static_cast<int>(waiting - readers_.begin());
     }
-    arrivals_.assign(next_reader_.size(), 0);
   }
 
   // A rank adds, or replaces, in the order of steps. So what is there early keeps its slot until its turn comes.
   void collect_writers() {
-    writers_.resize(order_.size());
-    next_writer_.assign(waits_.first_writer.begin(), waits_.first_writer.end() - 1);
-    landed_.assign(order_.size(), false);
+    if (waits_.direction == Direction::backwards) return;
+    for (std::size_t value = 0; value < values_.size(); ++value)
+      values_[value].first_writer = values_[value].next_writer = waits_.first_writer[value];
+    writers_.resize(sends_.size());
     if (passing_ == Passing::in_order)
-      for (const int one : order_) add_writer(one);
+      for (int place = 0; place < places(); ++place) add_writer(place);
   }
-  void add_writer(int one) { writers_[at(next_writer_[at(waits_.makes[at(one)])]++)] = one; }
+  void add_writer(int place) {
+    const Sending& one = sends_[at(place)];
+    if (!one.alone) writers_[at(values_[at(one.makes)].next_writer++)] = place;
+  }
 
   // Whether it is the first one.
-  bool wait(int one) {
-    std::vector<int>& waiting = connections_[at(network_.connection_of[at(one)])].waiting;
-    waiting.push_back(place_[at(one)]);
+  bool wait(int place) {
+    std::vector<int>& waiting = connections_[at(sends_[at(place)].connection)].waiting;
+    waiting.push_back(place);
     std::push_heap(waiting.begin(), waiting.end(), std::greater<>());
-    return waiting.front() == place_[at(one)];
+    return waiting.front() == place;
   }
 
   bool may_pass(const Connection& state) const {
@@ -242,23 +327,24 @@ class Layout {
     Connection& state = connections_[at(connection)];
     if (state.free > now_ || !may_pass(state)) return;
     std::pop_heap(state.waiting.begin(), state.waiting.end(), std::greater<>());
-    const int one = order_[at(state.waiting.back())];
-    if (passing_ != Passing::what_is_there) leave(state, state.waiting.back());
-    if (passing_ != Passing::in_order) add_writer(one);
+    const int place = state.waiting.back();
     state.waiting.pop_back();
+    if (passing_ != Passing::what_is_there) leave(state, place);
+    if (passing_ != Passing::in_order && waits_.direction == Direction::forwards) add_writer(place);
     --state.free_slots;
-    begun_.push_back(one);
-    state.free = enter({now_, one, connection, 0, Event::Kind::enter});
-    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, one, connection, 0, Event::Kind::follow});
+    begun_.push_back(sends_[at(place)].send);
+    state.free = enter({now_, place, connection, 0, Event::Kind::enter});
+    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, place, connection, 0, Event::Kind::follow});
   }
 
   Picoseconds enter(const Event& event) {
-    const std::vector<EdgeId>& way = network_.connections[at(event.connection)].way;
+    const std::span<const EdgeId> way = network_.way_of(event.connection);
     const std::size_t hops = way.size();
     const EdgeId edge = way[waits_.direction == Direction::forwards ? at(event.hop) : hops - 1 - at(event.hop)];
     const Network::Link& link = network_.links[at(edge)];
     const auto first_free = [](Lanes& lanes) { return std::min_element(lanes.begin(), lanes.end()); };
-    const auto lane = first_free(links_[at(edge)]);
+    const auto lanes = lanes_.begin() + link.first_lane;
+    const auto lane = link.lanes == 1 ? lanes : std::min_element(lanes, lanes + link.lanes);
     Picoseconds begin = std::max(now_, *lane);
     for (const auto& [set, time] : link.sets) begin = std::max(begin, *first_free(sets_[at(set)]));
     *lane = begin + link.time;
@@ -266,7 +352,7 @@ class Layout {
     const Picoseconds end = std::max(*lane, event.not_before) + link.alpha;
     const bool last = at(event.hop) + 1 == hops;
     queue_.add(last ? end : begin + link.alpha,
-               {end, event.send, event.connection, static_cast<std::int16_t>(event.hop + 1),
+               {end, event.place, event.connection, static_cast<std::int16_t>(event.hop + 1),
                 last ? Event::Kind::arrive : Event::Kind::enter});
     return begin;
   }
@@ -280,56 +366,55 @@ class Layout {
         pass(event.connection);
         break;
       case Event::Kind::arrive:
-        arrive(event.send);
+        arrive(event.place);
         break;
       case Event::Kind::apply:
-        apply(event.send);
+        apply(event.place);
         break;
     }
   }
 
-  void arrive(int one) {
-    landed_[at(one)] = true;
-    if (waits_.direction == Direction::backwards || next_to_apply(waits_.makes[at(one)]) == one) apply(one);
+  void arrive(int place) {
+    Sending& one = sends_[at(place)];
+    if (waits_.direction == Direction::backwards || one.alone) return apply(place);
+    one.landed = true;
+    if (next_to_apply(values_[at(one.makes)]) == place) apply(place);
   }
 
-  int next_to_apply(int value) const {
-    const int next = waits_.first_writer[at(value)] + arrivals_[at(value)];
-    return next < next_writer_[at(value)] ? writers_[at(next)] : kNone;
+  int next_to_apply(const Value& value) const {
+    const int next = value.first_writer + value.arrivals;
+    return next < value.next_writer ? writers_[at(next)] : kNone;
   }
 
-  void apply(int one) {
-    arrived_.push_back(one);
-    const int made = waits_.makes[at(one)];
-    const int connection = network_.connection_of[at(one)];
-    const int arrived = ++arrivals_[at(made)];
-    ++connections_[at(connection)].free_slots;
-    for (int& next = next_reader_[at(made)]; next < waits_.first_reader[at(made) + 1]; ++next) {
+  void apply(int place) {
+    const Sending& one = sends_[at(place)];
+    arrived_.push_back(one.send);
+    Value& made = values_[at(one.makes)];
+    const int arrived = ++made.arrivals;
+    ++connections_[at(one.connection)].free_slots;
+    for (int& next = made.next_reader; next < made.end_of_readers; ++next) {
       const int reader = readers_[at(next)];
-      if (waits_.arrivals_before[at(reader)] > arrived) break;
-      if (wait(reader)) pass(network_.connection_of[at(reader)]);
+      if (sends_[at(reader)].arrivals_before > arrived) break;
+      if (wait(reader)) pass(sends_[at(reader)].connection);
     }
-    pass(connection);
-    if (waits_.direction == Direction::backwards) return;
-    if (const int next = next_to_apply(made); next != kNone && landed_[at(next)])
-      queue_.add(now_, {0, next, network_.connection_of[at(next)], 0, Event::Kind::apply});
+    pass(one.connection);
+    if (waits_.direction == Direction::backwards || one.alone) return;
+    if (const int next = next_to_apply(made); next != kNone && sends_[at(next)].landed)
+      queue_.add(now_, {0, next, sends_[at(next)].connection, 0, Event::Kind::apply});
   }
 
   const Network& network_;
   const Waits& waits_;
-  std::vector<int> order_;
   Passing passing_;
-  std::vector<int> place_;   // by send: in order_
-  std::vector<int> next_;    // by place: the next one of its connection
-  std::vector<int> number_;  // by place: how many of its connection come before it; passed ones are negative
-  std::vector<Lanes> links_, sets_;
+  std::vector<Sending> sends_;  // by place
+  std::vector<int> next_;       // by place: the next one of its connection
+  std::vector<int> number_;     // by place: how many of its connection come before it; passed ones are negative
+  Lanes lanes_;                 // of all links
+  std::vector<Lanes> sets_;     // of each set
   std::vector<Connection> connections_;
-  std::vector<int> readers_;      // sends by the value that they read
-  std::vector<int> next_reader_;  // by value: the first that still waits
-  std::vector<int> writers_;      // sends by the value that they make, in the order of their steps
-  std::vector<int> next_writer_;  // by value: where the next one is put
-  std::vector<bool> landed_;      // by send
-  std::vector<int> arrivals_;     // by value
+  std::vector<Value> values_;
+  std::vector<int> readers_;  // places by the value that they read
+  std::vector<int> writers_;  // places by the value that they make, in the order of their steps
   std::vector<int> begun_, arrived_;
   EventQueue<Event> queue_;
   Picoseconds now_ = 0;
@@ -339,8 +424,8 @@ void put_longest_first(std::vector<int>& order, const Waits& waits) {
   std::vector<int> height(order.size(), 0);
   std::vector<int> after(waits.first_reader.size(), 0);  // by value: of the sends that read it
   for (auto one = order.rbegin(); one != order.rend(); ++one) {
-    height[at(*one)] = after[at(waits.makes[at(*one)])] + 1;
-    int& known = after[at(waits.reads[at(*one)])];
+    height[at(*one)] = after[at(waits.all[at(*one)].makes)] + 1;
+    int& known = after[at(waits.all[at(*one)].reads)];
     known = std::max(known, height[at(*one)]);
   }
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return height[at(a)] > height[at(b)]; });
@@ -372,8 +457,8 @@ class Search {
       : schedule_(schedule),
         network_(schedule, chunk_bytes),
         given_(order_by_step(schedule)),
-        forwards_(schedule, given_, Direction::forwards),
-        backwards_(schedule, given_, Direction::backwards),
+        forwards_(schedule, network_, given_, Direction::forwards),
+        backwards_(schedule, network_, given_, Direction::backwards),
         busiest_(network_.busiest()) {}
 
   TimedSteps run(Urgency urgency) {
@@ -403,19 +488,19 @@ class Search {
   bool may_lay(std::size_t layouts) const { return laid_ + layouts * schedule_.sends.size() <= kMostLaid; }
   bool is_enough() const { return least_ <= kEnough * busiest_; }
 
-  Laid lay_backwards(std::vector<int> order) {
+  // A layout that takes longer than `most` ends, with an infinite time.
+  Laid lay_backwards(const std::vector<int>& order, Picoseconds most = kNever) {
     laid_ += schedule_.sends.size();
-    const Layout layout(network_, backwards_, std::move(order), Passing::what_is_there);
+    const Layout layout(network_, backwards_, order, Passing::what_is_there, most);
     return {layout.time(), reversed(layout.begun()), reversed(layout.arrived())};
   }
 
-  Laid lay_forwards(std::vector<int> order, Passing passing) {
+  Laid lay_forwards(const std::vector<int>& order, Passing passing, Picoseconds most = kNever) {
     laid_ += schedule_.sends.size();
-    const std::vector<int> in_order = passing == Passing::in_order ? order : std::vector<int>{};
-    const Layout layout(network_, forwards_, std::move(order), passing);
+    const Layout layout(network_, forwards_, order, passing, most);
     if (layout.arrived().size() == schedule_.sends.size() && layout.time() < least_) {
       least_ = layout.time();
-      best_ = passing == Passing::in_order ? in_order : layout.begun();
+      best_ = passing == Passing::in_order ? order : layout.begun();
     }
     return {layout.time(), reversed(layout.begun()), reversed(layout.arrived())};
   }
@@ -425,32 +510,32 @@ class Search {
     std::vector<int> order = sums_alone ? reversed(given_) : given_;
     if (urgency == Urgency::longest_way) put_longest_first(order, sums_alone ? backwards_ : forwards_);
     if (sums_alone)
-      sums_in_rounds(lay_backwards(std::move(order)));
+      sums_in_rounds(lay_backwards(order));
     else
-      copies_in_rounds(lay_forwards(std::move(order), Passing::what_is_there));
+      copies_in_rounds(lay_forwards(order, Passing::what_is_there));
   }
 
   // Also of sums and copies.
   Links copies_in_rounds(Laid laid) {
     for (int round = 0; round < kRounds && !is_enough() && may_lay(2); ++round) {
-      Laid back = lay_backwards(std::move(laid.arrived));
+      const Laid back = lay_backwards(laid.arrived, kTooLate * least_);
       if (back.time > kTooLate * least_) return Links::crowded;
       const Picoseconds before = laid.time;
-      laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+      laid = lay_forwards(back.arrived, Passing::what_is_there, before);
       if (laid.time > kGain * before) break;
     }
     return Links::free;
   }
 
   Links sums_in_rounds(Laid back) {
-    Picoseconds least = std::numeric_limits<double>::infinity();
+    Picoseconds least = kNever;
     for (int round = 0; round <= kRounds && !is_enough() && back.time <= kTooLate * least; ++round) {
-      const Laid same = lay_forwards(std::move(back.begun), Passing::in_order);
-      Laid laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+      const Laid same = lay_forwards(back.begun, Passing::in_order, least);
+      const Laid laid = lay_forwards(back.arrived, Passing::what_is_there, kTooLate * std::min(least, same.time));
       const Picoseconds before = std::exchange(least, std::min({least, same.time, laid.time}));
       if (laid.time > kTooLate * least) return Links::crowded;
       if (least > kGain * before || round == kRounds || !may_lay(3)) break;
-      back = lay_backwards(std::move(laid.arrived));
+      back = lay_backwards(laid.arrived, kTooLate * least);
     }
     return Links::free;
   }
@@ -474,7 +559,7 @@ class Search {
       if (may_lay(2))
         sums_in_rounds(std::move(given));
       else if (may_lay(1))
-        lay_forwards(std::move(given.begun), Passing::in_order);
+        lay_forwards(given.begun, Passing::in_order, least_);
     } else if (sums_in_rounds(std::move(given)) == Links::free && !is_enough() && may_lay(3)) {
       sums_of_turned_chunks(std::move(turned));
     }
@@ -483,15 +568,15 @@ class Search {
   // After the first layout connections choose among what is near, where that is no worse: otherwise they pass what
   // their rank has owned from the beginning, and sums wait.
   void sums_of_turned_chunks(Laid back) {
-    Laid laid = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+    Laid laid = lay_forwards(back.arrived, Passing::what_is_there, std::max(kFar * back.time, least_));
     if (laid.time > kFar * back.time) return;
     bool near = true;
     for (int round = 0; round <= kRounds && !is_enough() && may_lay(2); ++round) {
       const Picoseconds before = laid.time;
-      back = lay_backwards(std::move(laid.arrived));
+      back = lay_backwards(laid.arrived);
       if (near) laid = lay_forwards(back.arrived, Passing::what_is_near);
       if (!near || (laid.time > kLonger * back.time && may_lay(1))) {
-        Laid other = lay_forwards(std::move(back.arrived), Passing::what_is_there);
+        Laid other = lay_forwards(back.arrived, Passing::what_is_there);
         near = near && laid.time < other.time;
         if (!near) laid = std::move(other);
       }
@@ -506,7 +591,7 @@ class Search {
   const Picoseconds busiest_;
   std::size_t laid_ = 0;  // sends of all layouts
   std::vector<int> best_;
-  Picoseconds least_ = std::numeric_limits<double>::infinity();
+  Picoseconds least_ = kNever;
 };
 
 }  // namespace
