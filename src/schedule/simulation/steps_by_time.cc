@@ -439,12 +439,13 @@ std::vector<int> order_of_turned_chunks(const Schedule& schedule) {
     first = std::min(first, one.step);
     last = std::max(last, one.step);
   }
-  std::vector<Step> turned;
-  for (const Send& one : schedule.sends)
-    turned.push_back(span[at(one.chunk)].first + span[at(one.chunk)].second - one.step);
+  const auto turned = [&](int send) {
+    const auto& [first, last] = span[at(schedule.sends[at(send)].chunk)];
+    return first + last - schedule.sends[at(send)].step;
+  };
   std::vector<int> order(schedule.sends.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return turned[at(a)] < turned[at(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return turned(a) < turned(b); });
   return order;
 }
 
@@ -479,7 +480,7 @@ class Search {
   // Crowded: in one direction of time chunks queue, because much that could go later is there early.
   enum class Links : std::uint8_t { free, crowded };
 
-  // What is kept of a layout.
+  // What is kept of a layout. One that takes longer than it may has an infinite time, and its lists are of no use.
   struct Laid {
     Picoseconds time = 0;
     std::vector<int> begun, arrived;  // last ones first, as the other direction of time takes them
@@ -488,7 +489,6 @@ class Search {
   bool may_lay(std::size_t layouts) const { return laid_ + layouts * schedule_.sends.size() <= kMostLaid; }
   bool is_enough() const { return least_ <= kEnough * busiest_; }
 
-  // A layout that takes longer than `most` ends, with an infinite time.
   Laid lay_backwards(const std::vector<int>& order, Picoseconds most = kNever) {
     laid_ += schedule_.sends.size();
     const Layout layout(network_, backwards_, order, Passing::what_is_there, most);
@@ -509,10 +509,7 @@ class Search {
     const bool sums_alone = info(schedule_.collective).reduces && !ends(schedule_, 0).everyone_receives;
     std::vector<int> order = sums_alone ? reversed(given_) : given_;
     if (urgency == Urgency::longest_way) put_longest_first(order, sums_alone ? backwards_ : forwards_);
-    if (sums_alone)
-      sums_in_rounds(lay_backwards(order));
-    else
-      copies_in_rounds(lay_forwards(order, Passing::what_is_there));
+    sums_alone ? sums_in_rounds(lay_backwards(order)) : copies_in_rounds(lay_forwards(order, Passing::what_is_there));
   }
 
   // Also of sums and copies.
@@ -555,10 +552,9 @@ class Search {
     Laid turned = lay_backwards(order_of_turned_chunks(schedule_));
     if (turned.time < given.time) {
       sums_of_turned_chunks(std::move(turned));
-      if (is_enough()) return;
-      if (may_lay(2))
+      if (!is_enough() && may_lay(2))
         sums_in_rounds(std::move(given));
-      else if (may_lay(1))
+      else if (!is_enough() && may_lay(1))
         lay_forwards(given.begun, Passing::in_order, least_);
     } else if (sums_in_rounds(std::move(given)) == Links::free && !is_enough() && may_lay(3)) {
       sums_of_turned_chunks(std::move(turned));
