@@ -71,6 +71,25 @@ TEST_CASE("a range of ports that is too small for UCX is an error, never a hang"
   check_all_ok(answers_with("21000-21003"));
 }
 
+// UCX looks for a port for ever where the system has none.
+TEST_CASE("a system without free ports is an error, never a hang", "[processes]") {
+  if (is_skipped()) return;
+  int told = 0;
+  for (const int ports : {4, 6, 8}) {
+    INFO(ports << " ports");
+    const Hosts hosts({"alpha", "beta"});
+    const std::string range = "40000 " + std::to_string(40000 + ports - 1);
+    hosts.run(1, "sh -c \"echo " + range + " > /proc/sys/net/ipv4/ip_local_port_range\"");
+    Job job(hosts, {0, 1, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_INIT_TIMEOUT_MS", "10000"}});
+    for (const std::string& answer : job.init()) {
+      CHECK(answer != "(no answer)");
+      told +=
+          answer.find("on host beta") != std::string::npos && answer.find("ip_local_port_range") != std::string::npos;
+    }
+  }
+  CHECK(told > 0);
+}
+
 TEST_CASE("settings of UCX that leave nothing that reaches another host are told at init", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});

@@ -34,6 +34,9 @@ constexpr const char* kDevices = "UCX_NET_DEVICES";
 constexpr const char* kTransports = "UCX_TLS";
 constexpr const char* kPortRange = "UCX_TCP_PORT_RANGE";
 constexpr const char* kInterfaces = "/sys/class/net/";
+constexpr int kPlentyOfPorts = 64;  // with so many more, ranks of a host need not open their ports in turn
+constexpr const char* kMorePorts =
+    "widen net.ipv4.ip_local_port_range, or end what holds its ports, and look at the limit on open files (ulimit -n)";
 constexpr int kLookAgainMs = 20;
 // UCX's transports within one host.
 constexpr std::array<std::string_view, 14> kWithinHost{"self",     "sysv",      "posix",    "cma",      "knem",
@@ -128,6 +131,19 @@ bool is_free(int port) {
   return probe.valid() && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
+// How many ports the system gives at once, up to `most`. A limit on descriptors may end the count early.
+int free_ports_of_system(int most) {
+  std::vector<FileDescriptor> held;
+  while (static_cast<int>(held.size()) < most) {
+    FileDescriptor one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    if (!one.valid() || ::bind(one.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0) break;
+    held.push_back(std::move(one));
+  }
+  return static_cast<int>(held.size());
+}
+
 // An abstract name belongs to the network namespace, as ports do, and goes with its process.
 bool take_turn(const FileDescriptor& socket) {
   constexpr char kName[] = "\0libsccl opens ports of UCX_TCP_PORT_RANGE";
@@ -210,21 +226,26 @@ void check_transports(const std::string& listing) {
 
 PortTurn::PortTurn(int ports, Deadline deadline) {
   const auto range = port_range();
-  if (!range) return;
+  if (!range && free_ports_of_system(ports + kPlentyOfPorts) == ports + kPlentyOfPorts) return;
   turn_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   while (!take_turn(turn_)) {
     if (deadline.passed())
-      fail(ErrorCode::system_error,
-           "other ranks of this host open ports of UCX_TCP_PORT_RANGE and do not come to an end: widen or unset it");
+      fail(ErrorCode::system_error, "other ranks of this host open ports of UCX and do not come to an end: {}",
+           range ? "widen or unset UCX_TCP_PORT_RANGE" : kMorePorts);
     ::poll(nullptr, 0, deadline.remaining_ms(1) + 1);
   }
-  const auto [first, last] = *range;
   int free = 0;
-  for (int port = first; port <= last && free < ports; ++port) free += is_free(port) ? 1 : 0;
-  if (free < ports)
+  if (range)
+    for (int port = range->first; port <= range->second && free < ports; ++port) free += is_free(port) ? 1 : 0;
+  else
+    free = free_ports_of_system(ports);
+  if (free >= ports) return;
+  if (range)
     fail(ErrorCode::invalid_usage,
-         "UCX_TCP_PORT_RANGE={}-{} has {} free ports, and every rank of this host takes {}: widen or unset it", first,
-         last, free, ports);
+         "UCX_TCP_PORT_RANGE={}-{} has {} free ports, and every rank of this host takes {}: widen or unset it",
+         range->first, range->second, free, ports);
+  fail(ErrorCode::invalid_usage, "the system has {} free ports, and every rank of this host takes {} for UCX: {}", free,
+       ports, kMorePorts);
 }
 
 int count_interfaces() {

@@ -1,5 +1,5 @@
 // Checks the user's own settings of UCX before UCX acts on them: UCX answers a wrong device with a text that names
-// none, takes transports that reach no other host, and looks for a free port in UCX_TCP_PORT_RANGE for ever.
+// none, takes transports that reach no other host, and looks for a free port for ever where there is none.
 #pragma once
 
 #include <string>
@@ -25,11 +25,12 @@ std::vector<std::string> local_transports(const std::string& listing);
 // left; without UCX_TLS system_error that tells the interfaces.
 void check_transports(const std::string& listing);
 
-// While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set.
+// While it lives, no other process of this network namespace has one. Has no effect if UCX_TCP_PORT_RANGE is not set
+// and the system has plenty of free ports.
 class PortTurn {
  public:
-  // Throws invalid_usage if the range has fewer than `ports` free ones, system_error if the turn does not come by
-  // `deadline`.
+  // Throws invalid_usage if the range, or else the system, has fewer than `ports` free ones, system_error if the turn
+  // does not come by `deadline`.
   PortTurn(int ports, Deadline deadline);
 
  private:
