@@ -158,6 +158,9 @@ bool Worker::create(const Options& options, Deadline limit) {
   ucp_config_t* config = nullptr;
   check(ucp_.config_read(nullptr, nullptr, &config), "read its settings");
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
+  // Ranks of one host use this library's own memory. UCX would take 4.3 MB of /dev/shm for each worker, and fails where
+  // that is full, small (64 MB in containers) or not writable.
+  if (std::getenv("UCX_TLS") == nullptr) ucp_.config_modify(config, "TLS", "^sm");
   if (!options.rdma && std::getenv("UCX_ZCOPY_THRESH") == nullptr)
     ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
   if (!options.rdma && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr)
