@@ -22,6 +22,14 @@ std::string status_of(Job& job, int rank) {
 
 }  // namespace
 
+TEST_CASE("ranks of a host whose loopback is down are told so", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha"});
+  hosts.run(0, "ip link set lo down");
+  Job job(hosts, {0, 0}, {{"SCCL_INIT_TIMEOUT_MS", "2000"}});
+  check_all_say(job.init(), {"error", "lo is down", "ip link set lo up"});
+}
+
 TEST_CASE("ranks of several hosts meet, in any order and unevenly", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta", "gamma"});

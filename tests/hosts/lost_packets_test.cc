@@ -50,6 +50,17 @@ TEST_CASE("calls of which no rank has sent all are told the cause, too", "[proce
   check_all_say(job.ask("allreduce 10000000"), {"error", "on alpha", kCause});
 }
 
+TEST_CASE("a rank whose long packets are lost while ranks meet is told the cause", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  hosts.lose_long_packets(1);
+  Job job(hosts, {0, 1}, {{"SCCL_INIT_TIMEOUT_MS", "3000"}});
+  const std::vector<std::string> answers = job.init();
+  CHECK_THAT(answers[0], Catch::StartsWith("error") && Catch::Contains("rank 1 did not come in time"));
+  CHECK_THAT(answers[1],
+             Catch::StartsWith("error") && Catch::Contains("rank 1 on host beta") && Catch::Contains(kCause));
+}
+
 TEST_CASE("what a stopped rank has not sent is waited for", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});

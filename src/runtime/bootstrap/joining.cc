@@ -264,7 +264,8 @@ void Joining::fail_unfound(const RootSearch& search) const {
   if (search.met_silence())
     fail(ErrorCode::system_error,
          "rank {} on host {} hears nothing from the root of {} at {}: the process {} is stopped or hangs, or another "
-         "program listens there: continue it (kill -CONT), or start the job again",
+         "program listens there: continue it (kill -CONT), or start the job again; or a link on the way loses long "
+         "packets: give the interfaces on it one packet length (MTU)",
          rank, own_host_name().data(), which, tried, first().fixed ? "of rank 0" : "that made the id");
   if (first().fixed)
     fail(ErrorCode::system_error,

@@ -149,12 +149,26 @@ std::string hindrances(const std::string& pattern) {
   return text;
 }
 
+bool is_loopback_down() {
+  bool is_there = false;
+  const Interfaces list = all_interfaces();
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if ((entry->ifa_flags & IFF_LOOPBACK) == 0) continue;
+    if ((entry->ifa_flags & IFF_UP) != 0) return false;
+    is_there = true;
+  }
+  return is_there;
+}
+
 }  // namespace
 
 std::string hindered_interfaces() {
   const auto pattern = env::text("NCCL_SOCKET_IFNAME");
   const std::string text = pattern ? hindrances(*pattern) : "";
-  return text.empty() ? "" : fmt::format(" NCCL_SOCKET_IFNAME={}: {}", *pattern, text);
+  std::string all = text.empty() ? "" : fmt::format(" NCCL_SOCKET_IFNAME={}: {}", *pattern, text);
+  // The system delivers what a host sends to itself over lo, whatever the address.
+  if (is_loopback_down()) all += " lo is down, and ranks of one host need it: ip link set lo up";
+  return all;
 }
 
 namespace {
