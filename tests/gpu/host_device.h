@@ -109,9 +109,27 @@ inline void come_late() {
   if (random() % 4 == 0) ::usleep(static_cast<useconds_t>(random() % 500));
 }
 // What waits for all stores of a device to reach the whole system: fences, and stores that are releases.
+// Counted for the thread that has most of them, since a test set the number to 0: threads of a warp fence together.
 inline std::atomic<u64> system_fences{0};
+inline void count_system_fence() {
+  static thread_local u64 mine = 0;
+  ++mine;
+  u64 most = system_fences.load(std::memory_order_relaxed);
+  while (most < mine && !system_fences.compare_exchange_weak(most, mine, std::memory_order_relaxed)) {
+  }
+}
+inline void fence_everything() {
+  if (late_stores) come_late();  // before the flags that follow
+#if defined(__SANITIZE_THREAD__)
+  // ThreadSanitizer knows no fences; this orders at least as much.
+  static std::atomic<u32> line{0};
+  line.fetch_add(1, std::memory_order_seq_cst);
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
 inline void store_release_system(u64* to, u64 value) {
-  system_fences.fetch_add(1, std::memory_order_relaxed);
+  count_system_fence();
   if (late_stores) come_late();
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
@@ -125,21 +143,11 @@ inline u64 load_word_system(const u64* from) { return load_relaxed_system(from);
 inline void store_word_system(u64* to, u64 value) { store_relaxed_system(to, value); }
 #endif
 inline void fence_system() {
-  system_fences.fetch_add(1, std::memory_order_relaxed);
-  if (late_stores) come_late();  // before the flags that follow
-#if defined(__SANITIZE_THREAD__)
-  // ThreadSanitizer knows no fences; this orders at least as much.
-  static std::atomic<u32> line{0};
-  line.fetch_add(1, std::memory_order_seq_cst);
-#else
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-#endif
+  count_system_fence();
+  fence_everything();
 }
 inline void fence_system_total() { fence_system(); }
-inline void fence_device() {
-  fence_system();
-  system_fences.fetch_sub(1, std::memory_order_relaxed);
-}
+inline void fence_device() { fence_everything(); }
 inline u64 fetch_add_device(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL); }
 inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
   __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

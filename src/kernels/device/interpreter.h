@@ -13,6 +13,7 @@
 #include "kernels/device/interpreter_view.h"
 #include "kernels/device/lane_steps.h"
 #include "kernels/device/lines.h"
+#include "kernels/device/posted_buffers.h"
 
 namespace sccl::device {
 
@@ -46,6 +47,8 @@ class Interpreter : private InterpreterView<Target> {
             const Outcome found = readiness(turn, state);
             if (Target::kAlone || found != Outcome::progressed || turn.op->kind == OpKind::move) return found;
             pass_run(lane, turn, state, target().lane_word(lanes(), lane_index));
+            if constexpr (!Target::kAlone)
+              if (Target::tries_straight()) return Outcome::passed;
           }
         },
         [&] { acquire_owed(); });
@@ -349,12 +352,7 @@ class Interpreter : private InterpreterView<Target> {
   u8* local(const Access& access, u64 slice) const { return local_address(call(), access, slice); }
 
   u64 remote_address(const Access& access, u64 slice) {
-    Connection& connection = connections()[access.connection];
-    const SlotHeader& header = Simple::header(connection);
-    const bool input = access.buffer == Buffer::input;
-    const u64 posted = input ? header.input_address : header.output_address;
-    const u64* const shifts = input ? call().input_shifts : call().output_shifts;
-    return posted + (shifts == nullptr ? 0 : shifts[connection.peer]) + offset_bytes(call(), access, slice);
+    return device::remote_address<Target>(call(), connections()[access.connection], access, slice);
   }
 
   Motion move(const Op& op, u64 slice, u64 elements) {

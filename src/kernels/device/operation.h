@@ -14,6 +14,7 @@
 //   void commit(f)                       the leader calls f() after all threads have moved their data
 //   void sync()                          afterwards all threads see what any thread of the block wrote
 //   static void reduce_copy(const Call&, Span of operands, Span of destinations, elements, divisor)
+//   if not alone: bool tries_straight()  whether the block has another way for operations that move data
 //   if not alone: agree(f)               the leader calls f(); all threads get its result
 //   if not alone: u32 patience()         how often a thread looks at a word before the lane counts as blocked
 //   if not alone: hold_move(operands, scaled, destinations, elements, divisor)

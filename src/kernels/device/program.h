@@ -153,7 +153,8 @@ inline Chunk part_of(const Chunk& chunk, u32 element_bytes, u32 parts, u32 chann
   return part;
 }
 
-// Result of a lane's last step. After `mismatch` and `failed` the lane must not be stepped again.
-enum class Outcome : u8 { progressed, blocked, finished, mismatch, failed };
+// Result of a lane's last step. After `mismatch` and `failed` the lane must not be stepped again. `passed`, in a block
+// only: the first half of the step has done operations that move no data, and has begun none.
+enum class Outcome : u8 { progressed, blocked, finished, mismatch, failed, passed };
 
 }  // namespace sccl::device

@@ -28,7 +28,9 @@ struct HeldMove {
   u64 elements;
 };
 
-struct WordPlace;  // word_operation.h
+// Which operations of a call go straight (straight_operation.h): those in flagged words, in slots, or none.
+enum class Way : u8 { interpreted, words, slots };
+struct WordPlace;
 
 // The part of a block's shared memory that has a fixed size.
 struct BlockMemory {
@@ -48,6 +50,7 @@ struct BlockMemory {
   u32 word;          // what the leader tells all threads
   bool lone_lane;    // the leader's lane is the only one of the block that has not finished
   bool lanes_apart;  // other blocks run lanes of the channel
+  Way way;
   // Leader only. Kept here so that they take no registers while data moves.
   Scope owed;
   const CallArguments* arguments;
@@ -115,6 +118,7 @@ class Block {
   }
   static u64 one_bits(DataType type) { return one_of(type); }
 
+  static bool tries_straight() { return block_memory().way == Way::slots; }
   // Polls of a word before the leader looks whether to wait on.
   static u32 patience() { return block_memory().lone_lane ? 64 : 1; }
   static u32 thread() { return thread_index(); }
@@ -173,7 +177,7 @@ class Block {
   static u8** sinks() { return block_memory().sinks; }
   static u8* bounce(u32 operand) { return block_memory().bounce + (operand + 1) * block_memory().bounce_bytes; }
   static u8* result() { return block_memory().bounce; }
-  // Between two barriers of the block: other threads use what is set here after the second one.
+  // Between two barriers of the block: the other threads use what is set here.
   static void enter_lane(const CallArguments& arguments, u32 lane, const LaneState& state, bool lone) {
     if (!leads()) return;
     block_memory().lone_lane = lone;

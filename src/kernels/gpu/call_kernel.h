@@ -15,8 +15,8 @@
 #include "kernels/gpu/one_sided_kernel.h"
 #include "kernels/gpu/reduce_any.h"
 #include "kernels/gpu/signal_kernel.h"
+#include "kernels/gpu/straight_operation.h"
 #include "kernels/gpu/ticket.h"
-#include "kernels/gpu/word_operation.h"
 
 namespace sccl::device::gpu {
 
@@ -140,6 +140,7 @@ inline void describe_call(const CallArguments& arguments, const BlockRole& role,
   memory.word_sinks = reinterpret_cast<WordPlace*>(memory.sinks);
   memory.bounce_bytes = arguments.bounce_bytes;
   memory.lanes_apart = arguments.blocks_per_channel > 1;
+  memory.way = way_of(arguments.call);
   memory.owed = Scope::none;
   memory.arguments = &arguments;
   memory.lane_words = memory.lanes_apart ? &arguments.lanes[channel * arguments.program.lane_count].finished
@@ -212,70 +213,67 @@ inline void end_call(const CallArguments& arguments, const BlockRole& role) {
   tell_end(arguments.host, arguments.sequence, memory.count);
 }
 
-// Which lanes of a block have finished. All threads know the same.
-class LanesOfBlock {
- public:
-  explicit LanesOfBlock(u32 count) : open_(count) {}
-  bool has_finished(u32 place) const { return place < 64 && (finished_ >> place & 1) != 0; }
-  bool is_lone() const { return open_ == 1; }
-  // Later ones are asked again instead.
-  void finish(u32 place) {
-    if (place >= 64) return;
-    finished_ |= 1ull << place;
-    --open_;
-  }
-
- private:
-  u64 finished_ = 0;
-  u32 open_;
-};
-
 // Runs the lane until it can go on no more.
 template <class Mover>
-inline Outcome run_lane(u32 lane, bool by_words, bool lone) {
-  constexpr u32 kPolls = 64;
+inline Outcome run_lane(u32 lane) {
   Interpreter<Block> interpreter;
   BlockMemory& memory = block_memory();
   for (;;) {
-    if (by_words) {
-      const Outcome passed = pass_by_words<Mover>(lane, lone ? kPolls : 1);
-      if (passed == Outcome::progressed) continue;
-      if (passed == Outcome::finished) return passed;
-      block_sync();  // the leader may advance the lane before the others have looked at it
+    Outcome begun = Outcome::blocked;
+    if (memory.way == Way::words)
+      begun = pass_by_words<Mover>(lane);
+    else if (memory.way == Way::slots)
+      begun = begin_by_slots(lane);
+    if (begun == Outcome::finished) return begun;
+    const bool straight = begun == Outcome::progressed;
+    if (straight && memory.way == Way::words) continue;
+    if (!straight) {
+      if (memory.way != Way::interpreted) block_sync();  // the leader may advance the lane before others look at it
+      const Outcome outcome = interpreter.begin(lane, memory.begun);
+      if (outcome == Outcome::passed) {
+        block_sync();  // the leader has advanced the lane
+        continue;
+      }
+      if (outcome != Outcome::progressed) return outcome;
     }
-    Outcome outcome = interpreter.begin(lane, memory.begun);
-    if (outcome != Outcome::progressed) return outcome;
     make_move<Mover>();
-    outcome = interpreter.finish(lane, memory.begun);
-    if (outcome != Outcome::progressed) return outcome;
-    if (by_words) block_sync();  // the leader has advanced the lane
+    if (straight) {
+      finish_by_slots(lane);
+    } else {
+      if (const Outcome outcome = interpreter.finish(lane, memory.begun); outcome != Outcome::progressed)
+        return outcome;
+      if (memory.way != Way::interpreted) block_sync();  // the leader has advanced the lane
+    }
   }
+}
+
+inline bool has_finished(u32 lane) {
+  const BlockMemory& memory = block_memory();
+  return is_finished(memory.call, memory.program.lanes[lane], memory.lanes[lane]);
 }
 
 template <class Mover>
 inline void run_lanes(const CallArguments& arguments, const BlockRole& role) {
   const u32 lane_count = arguments.program.lane_count;
   const u32 step = arguments.blocks_per_channel;
-  const LaneState* const lanes = block_memory().lanes;
-  const bool by_words = goes_by_words(block_memory().call);
-  LanesOfBlock mine(step == 1 ? lane_count : (lane_count - role.first + step - 1) / step);
-  for (;;) {
+  u32 open = step == 1 ? lane_count : (lane_count - role.first + step - 1) / step;  // lanes that have not finished
+  for (bool again = false;; again = true) {
     bool unfinished = false;
-    u32 place = 0;
-    SCCL_ROLLED for (u32 lane = role.first; lane < lane_count; lane += step, ++place) {
-      if (mine.has_finished(place)) continue;
-      Block::enter_lane(arguments, role.channel * lane_count + lane, lanes[lane], mine.is_lone());
-      const Outcome outcome = run_lane<Mover>(lane, by_words, mine.is_lone());
+    SCCL_ROLLED for (u32 lane = role.first; lane < lane_count; lane += step) {
+      if (again && has_finished(lane)) continue;
+      Block::enter_lane(arguments, role.channel * lane_count + lane, block_memory().lanes[lane], open == 1);
+      block_sync();
+      const Outcome outcome = run_lane<Mover>(lane);
       block_sync();  // between two of agree()
       if (outcome == Outcome::finished) {
-        mine.finish(place);
+        --open;
         continue;
       }
       unfinished = true;
       if (outcome == Outcome::blocked) continue;
       if (thread_index() == 0)
         Block::stop(outcome == Outcome::mismatch ? StopReason::mismatch : StopReason::unreachable,
-                    lanes[lane].blocked_on_peer);
+                    block_memory().lanes[lane].blocked_on_peer);
       return;
     }
     if (!unfinished || Block::stopped()) return;

@@ -218,7 +218,7 @@ SCCL_CALLED inline void reduce(const Work& work) {
   reduce_elements<R>(work, head + vectors * kLanes, work.elements);
 }
 
-// Eight bytes of elements, combined in registers in the order of the sources (word_operation.h).
+// Eight bytes of elements, combined in registers in the order of the sources (straight_operation.h).
 template <class R>
 class UnitSum {
  public:

@@ -1,5 +1,5 @@
-// The straight way of a block through operations on flagged words (kernels/gpu/word_operation.h), on a device that the
-// host plays: that it is taken, that its results have the bits of the interpreter's, and that it waits for all it
+// The straight way of a block through operations on flagged words (kernels/gpu/straight_operation.h), on a device that
+// the host plays: that it is taken, that its results have the bits of the interpreter's, and that it waits for all it
 // needs.
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -33,16 +33,20 @@ struct Shape {
   u32 elements = 4;
   u32 offset = 0;  // bytes from the beginning of the buffers
   bool in_place = false;
+  Protocol protocol = Protocol::ll;
 };
 
 // Every rank sends its input to all others in one lane, and combines what comes from all with its own in the other. The
 // second lane comes first in the program and waits for the first: in place it writes what the first one reads.
-class Words {
+class Exchange {
  public:
-  explicit Words(const Shape& shape) : shape_(shape), members_(shape.ranks) {
+  explicit Exchange(const Shape& shape) : shape_(shape), members_(shape.ranks) {
     std::mt19937 random(7);
     for (u32 receiver = 0; receiver < shape.ranks; ++receiver)
-      for (u32 sender = 0; sender < shape.ranks; ++sender) members_[receiver].rings.push_back(std::make_unique<Ring>());
+      for (u32 sender = 0; sender < shape.ranks; ++sender) {
+        members_[receiver].rings.push_back(std::make_unique<Ring>());
+        members_[receiver].payloads.emplace_back(kSlotCount * kBytes);
+      }
     for (u32 rank = 0; rank < shape.ranks; ++rank) {
       Member& mine = members_[rank];
       for (u8& byte : mine.input.bytes) byte = static_cast<u8>(random() & 0xbf);  // no NaN: its bits may differ
@@ -51,6 +55,8 @@ class Words {
           if (peer == rank) continue;
           gpu::DeviceConnection connection{};
           connection.ring = members_[sends ? peer : rank].rings[sends ? rank : peer].get();
+          connection.payload = members_[sends ? peer : rank].payloads[sends ? rank : peer].data();
+          connection.slot_bytes = kBytes;
           connection.peer = static_cast<int>(peer);
           mine.connections.push_back(connection);
         }
@@ -85,7 +91,7 @@ class Words {
     call.output = output(rank);
     call.type = shape_.type;
     call.kernel = shape_.kernel;
-    call.protocol = Protocol::ll;
+    call.protocol = shape_.protocol;
     call.divisor = 1;
     call.element_bytes = static_cast<u32>(size_bytes(shape_.type));
     call.slice_elements = shape_.elements;
@@ -146,7 +152,8 @@ class Words {
     alignas(16) u8 bytes[kBytes + 32] = {};
   };
   struct Member {
-    std::vector<std::unique_ptr<Ring>> rings;        // by sender
+    std::vector<std::unique_ptr<Ring>> rings;  // by sender
+    std::vector<std::vector<u8>> payloads;
     std::vector<gpu::DeviceConnection> connections;  // out, then in
     Buffer16 input, output;
     std::vector<u8> bounce;
@@ -160,7 +167,7 @@ class Words {
   std::vector<Control*> controls_;
 };
 
-bool same_results(Words& one, Words& other, u32 ranks) {
+bool same_results(Exchange& one, Exchange& other, u32 ranks) {
   for (u32 rank = 0; rank < ranks; ++rank)
     if (std::memcmp(one.around(rank), other.around(rank), kBytes + 32) != 0) return false;
   return true;
@@ -178,7 +185,7 @@ TEST_CASE("flagged words that are there are combined in registers, with the bits
           if (words * 4 % size != 0 || offset % size != 0) continue;
           const Shape shape{data_type, static_cast<ReduceKernel>(kernel), 5, words * 4 / size, offset, false};
           INFO("type " << type << " kernel " << kernel << " words " << words << " offset " << offset);
-          Words straight(shape), interpreted(shape);
+          Exchange straight(shape), interpreted(shape);
           straight.run_in_turn(kThreads);
           CHECK_FALSE(straight.has_bounced());
           interpreted.run_in_turn(1);  // one thread has no word for each operand
@@ -187,60 +194,80 @@ TEST_CASE("flagged words that are there are combined in registers, with the bits
         }
 }
 
+TEST_CASE("messages in slots are moved straight with the bits of the interpreter") {
+  for (int type = 0; type < kDataTypeCount; ++type)
+    for (int kernel = 0; kernel < kReduceKernelCount; ++kernel)
+      for (const u32 elements : {1u, 7u}) {
+        const Shape shape{
+            static_cast<DataType>(type), static_cast<ReduceKernel>(kernel), 5, elements, 0, false, Protocol::simple};
+        INFO("type " << type << " kernel " << kernel << " elements " << elements);
+        Exchange straight(shape), interpreted(shape);
+        straight.run_in_turn(kThreads);
+        interpreted.run_in_turn(1);  // one thread sees to one operand
+        CHECK(same_results(straight, interpreted, shape.ranks));
+      }
+}
+
 TEST_CASE("words of data that are no whole words, or too many, are left to the interpreter") {
   for (const Shape& shape :
        {Shape{DataType::uint8, ReduceKernel::sum, 3, 7}, Shape{DataType::uint8, ReduceKernel::sum, 3, 8, 2},
         Shape{DataType::float16, ReduceKernel::sum, 3, 3}}) {
-    Words some(shape), other(shape);
+    Exchange some(shape), other(shape);
     some.run_in_turn(kThreads);
     CHECK(some.has_bounced());
     other.run_in_turn(2);
     CHECK(same_results(some, other, shape.ranks));
   }
-  Words many({DataType::uint32, ReduceKernel::sum, 3, 16});
+  Exchange many({DataType::uint32, ReduceKernel::sum, 3, 16});
   many.run_in_turn(kThreads - 1);
   CHECK(many.has_bounced());
 }
 
 TEST_CASE("in place the sum is stored after the input was sent, whatever the order of the lanes") {
-  const Shape shape{DataType::uint32, ReduceKernel::sum, 3, 4, 0, true};
-  for (const u32 blocks : {1u, 2u}) {
-    Words words(shape);
-    for (int call = 0; call < 30; ++call) {
-      std::vector<u32> expected(shape.elements, 0);
-      for (u32 rank = 0; rank < shape.ranks; ++rank)
-        for (u32 i = 0; i < shape.elements; ++i) expected[i] += reinterpret_cast<u32*>(words.input(rank))[i];
-      words.run_at_once(kThreads, blocks);
-      for (u32 rank = 0; rank < shape.ranks; ++rank)
-        CHECK(std::memcmp(words.output(rank), expected.data(), words.bytes()) == 0);
+  for (const Protocol protocol : {Protocol::ll, Protocol::simple})
+    for (const u32 blocks : {1u, 2u}) {
+      const Shape shape{DataType::uint32, ReduceKernel::sum, 3, 4, 0, true, protocol};
+      Exchange words(shape);
+      for (int call = 0; call < 30; ++call) {
+        std::vector<u32> expected(shape.elements, 0);
+        for (u32 rank = 0; rank < shape.ranks; ++rank)
+          for (u32 i = 0; i < shape.elements; ++i) expected[i] += reinterpret_cast<u32*>(words.input(rank))[i];
+        words.run_at_once(kThreads, blocks);
+        for (u32 rank = 0; rank < shape.ranks; ++rank)
+          CHECK(std::memcmp(words.output(rank), expected.data(), words.bytes()) == 0);
+      }
     }
-  }
 }
 
 TEST_CASE("no message replaces one that is not read, and the place of one that is read is free") {
-  const Shape shape{DataType::uint32, ReduceKernel::sum, 2, 2};
-  Words words(shape);
-  auto& sent = *reinterpret_cast<u32*>(words.input(0));
-  const auto receive = [&] {
-    std::memset(words.input(1), 0, words.bytes());
-    words.launch(1, Part::receives);
-    return *reinterpret_cast<u32*>(words.output(1));
-  };
-  for (sent = 1; sent <= kLlSlotCount; ++sent) words.launch(0, Part::sends);
-  std::thread late([&] { words.launch(0, Part::sends); });  // waits for the first message to be read
-  while (__atomic_load_n(&words.words(0).awaited, __ATOMIC_ACQUIRE) != 2) ::sched_yield();  // rank 1, plus one
-  CHECK(receive() == 1);
-  late.join();
-  for (u32 next = 2; next <= kLlSlotCount + 1; ++next) CHECK(receive() == next);
-  CHECK(words.ring(1, 0).ll_tail.value == kLlSlotCount + 1);
+  for (const Protocol protocol : {Protocol::ll, Protocol::simple}) {
+    Exchange words({DataType::uint32, ReduceKernel::sum, 2, 2, 0, false, protocol});
+    const u32 places = protocol == Protocol::ll ? kLlSlotCount : kSlotCount;
+    auto& sent = *reinterpret_cast<u32*>(words.input(0));
+    const auto receive = [&] {
+      std::memset(words.input(1), 0, words.bytes());
+      words.launch(1, Part::receives);
+      return *reinterpret_cast<u32*>(words.output(1));
+    };
+    for (sent = 1; sent <= places; ++sent) words.launch(0, Part::sends);
+    std::thread late([&] { words.launch(0, Part::sends); });  // waits for the first message to be read
+    while (__atomic_load_n(&words.words(0).awaited, __ATOMIC_ACQUIRE) != 2) ::sched_yield();  // rank 1, plus one
+    CHECK(receive() == 1);
+    late.join();
+    for (u32 next = 2; next <= places + 1; ++next) CHECK(receive() == next);
+    const Ring& ring = words.ring(1, 0);
+    CHECK((protocol == Protocol::ll ? ring.ll_tail : ring.tail).value == places + 1);
+  }
 }
 
 TEST_CASE("a message of which some words come late is waited for") {
-  const Shape shape{DataType::uint32, ReduceKernel::sum, 2, 16};
-  for (const u32 late : {0u, 1u, 2u, 16u}) {
-    Words words(shape);
+  for (const u32 late : {0u, 1u, 2u, 16u, 99u}) {
+    const bool words_late = late != 99;  // else the flag of a slot
+    const Shape shape{
+        DataType::uint32, ReduceKernel::sum, 2, 16, 0, false, words_late ? Protocol::ll : Protocol::simple};
+    Exchange words(shape);
     words.launch(0, Part::sends);
-    u64& word = words.ring(1, 0).ll[0][late];
+    u64& word = words_late ? words.ring(1, 0).ll[0][late] : words.ring(1, 0).headers[0].flag;
     const u64 whole = word;
     __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
     std::thread receiver([&] { words.launch(1, Part::receives); });
@@ -255,18 +282,20 @@ TEST_CASE("a message of which some words come late is waited for") {
 }
 
 TEST_CASE("a word of another call stops the kernel before the result is stored") {
-  Words words({DataType::uint32, ReduceKernel::sum, 2, 4});
-  words.launch(0, Part::sends, kThreads, 1, 5);
-  words.launch(1, Part::receives, kThreads, 1, 6);
-  CHECK(static_cast<StopReason>(words.words(1).stopped) == StopReason::mismatch);
-  CHECK(words.words(1).peer == 0);
-  const u8 nothing[kBytes + 32] = {};
-  CHECK(std::memcmp(words.around(1), nothing, sizeof nothing) == 0);
+  for (const Protocol protocol : {Protocol::ll, Protocol::simple}) {
+    Exchange words({DataType::uint32, ReduceKernel::sum, 2, 4, 0, false, protocol});
+    words.launch(0, Part::sends, kThreads, 1, 5);
+    words.launch(1, Part::receives, kThreads, 1, 6);
+    CHECK(static_cast<StopReason>(words.words(1).stopped) == StopReason::mismatch);
+    CHECK(words.words(1).peer == 0);
+    const u8 nothing[kBytes + 32] = {};
+    CHECK(std::memcmp(words.around(1), nothing, sizeof nothing) == 0);
+  }
 }
 
 // A thread that looks at the lane later than the leader advances it would leave the others at a barrier.
 TEST_CASE("in place of an operation without data the threads of a block go on together") {
-  Words words({DataType::uint32, ReduceKernel::sum, 2, 4});
+  Exchange words({DataType::uint32, ReduceKernel::sum, 2, 4});
   for (int call = 0; call < 300; ++call) {
     words.launch(0, Part::sends_and_drains);
     words.launch(1, Part::receives);
