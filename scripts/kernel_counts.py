@@ -7,6 +7,8 @@ Needs NVRTC (12 for sm_70, any for the others) and nvdisasm, but no device: `scr
   begin, finish   the two halves of an operation, each a function of its own. Fences are counted that a step executes:
                   not those of a stop, which ends the kernel, and none may lie in a loop over peers.
   pass_run        does both for operations that move no data, for those of all peers at once. It has as few fences.
+  pass_by_words   does both for an operation of which each thread sees to one peer, begin_by_slots and finish_by_slots one
+                  each. They have as few fences, too; threads of a warp fence together.
   poll            the shortest loop with a strong load: what a leader does again and again while it waits.
 """
 import argparse
@@ -25,8 +27,9 @@ TOOLS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 TYPES = "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 float8e4m3 float8e5m2".split()
 OPS = "sum prod max min".split()
 ARCHITECTURES = "sm_70 sm_75 sm_80 sm_90 sm_100 sm_120".split()
-THREADS = 256  # kMostThreads
-LIMITS = {"registers": 65536 // 2 // THREADS, "spilled": 0, "system_fences": 2, "poll_chain": 2}
+THREADS = 512  # kMostThreads
+ALONE = ("8pass_run", "13pass_by_words", "14begin_by_slots", "15finish_by_slots")  # functions that do an operation, or several, alone
+LIMITS = {"registers": 65536 // THREADS, "spilled": 0, "system_fences": 2, "poll_chain": 2}
 
 
 class Compiler:
@@ -200,9 +203,9 @@ def is_of_stop(one):
 def counts(disassembly):
     found, labels = functions(disassembly)
     result = {"membar": 0, "cctl": 0, "strong": 0, "system_fences": 0, "device_fences": 0, "fences_in_loops": 0, "poll": None}
-    of_runs = {"system_fences": 0, "device_fences": 0}
+    alone = {one: {"system_fences": 0, "device_fences": 0} for one in ALONE}
     for name, code in found.items():
-        run = "8pass_run" in name
+        run = next((one for one in ALONE if one in name), None)
         half = "begin" if "5begin" in name else "finish" if "6finish" in name else None
         graph = Graph(code, labels[name])
         for index, one in enumerate(code):
@@ -210,14 +213,15 @@ def counts(disassembly):
             result["cctl"] += one.opcode.startswith("CCTL")
             result["strong"] += one.is_strong_load()
             if (half or run) and one.opcode.startswith("MEMBAR") and not is_of_stop(one):
-                (of_runs if run else result)["system_fences" if one.opcode.endswith(".SYS") else "device_fences"] += 1
+                (alone[run] if run else result)["system_fences" if one.opcode.endswith(".SYS") else "device_fences"] += 1
                 result["fences_in_loops"] += graph.in_loop(index)
             if half == "begin" and one.is_strong_load() and not is_of_stop(one):
                 path = graph.cycle(index)
                 if path and (result["poll"] is None or len(path) < len(result["poll"][1])):
                     result["poll"] = (code, path)
-    for key, count in of_runs.items():
-        result[key] = max(result[key], count)
+    for counted in alone.values():
+        for key, count in counted.items():
+            result[key] = max(result[key], count)
     if result["poll"]:
         code, path = result.pop("poll")
         result["poll_instructions"] = len(path)
@@ -256,7 +260,7 @@ def exceeded(row):
 
 def markdown(rows, command, versions):
     lines = ["# Kernels: registers, fences, loads", "",
-             f"`{command}`", "", f"NVRTC {' and '.join(versions)}. Nothing was run. A block has {THREADS} threads and at most half of a",
+             f"`{command}`", "", f"NVRTC {' and '.join(versions)}. Nothing was run. A block has at most {THREADS} threads and a",
              f"multiprocessor's registers: {LIMITS['registers']} a thread.", "",
              "| architecture | kernels | registers, fewest | median | most | bytes spilled |", "| --- | --- | --- | --- | --- | --- |"]
     for architecture in dict.fromkeys(row["architecture"] for row in rows):

@@ -197,7 +197,7 @@ struct Module {
 struct Function {
   std::string name;
   int device;
-  int block_halves;  // of a multiprocessor
+  int blocks_of_multiprocessor;  // of most threads; 0: the kernel promises none
   std::atomic<bool> loaded{false};
 };
 struct Failure {

@@ -13,10 +13,15 @@ using sccl::device::gpu::SignalArguments;
 namespace {
 
 // What the kernel promises its compiler (fake_nvrtc.cc): how many of its blocks a multiprocessor has room for.
-int halves_of_block(const std::string& image) {
+int blocks_of_multiprocessor(const std::string& image) {
   const std::string mark = "BLOCKS_A_MULTIPROCESSOR ";
   const std::size_t at = image.find(mark);
-  return at == std::string::npos || std::atoi(image.c_str() + at + mark.size()) < 2 ? 2 : 1;
+  return at == std::string::npos ? 0 : std::atoi(image.c_str() + at + mark.size());
+}
+// A kernel that promises nothing may need all registers, whatever its threads.
+int halves_of_block(int blocks_of_multiprocessor, unsigned threads) {
+  if (blocks_of_multiprocessor == 0) return 2;
+  return blocks_of_multiprocessor == 1 && threads > sccl::device::gpu::kUsualThreads ? 2 : 1;
 }
 
 // Where a peer's memory lies that nobody has opened to the device; "": nowhere.
@@ -348,7 +353,7 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   Function& made = *s.functions.back();
   made.name = name;
   made.device = from.device;
-  made.block_halves = halves_of_block(from.image);
+  made.blocks_of_multiprocessor = blocks_of_multiprocessor(from.image);
   *function = &made;
   return kSuccess;
 }
@@ -415,16 +420,17 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
       if (lines) state().line_kernels.fetch_add(1);
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
     };
-  found->push(Work{[body = std::move(body), name, halves = function.block_halves] {
-                     const TurnOnDevice turn(working->device);
-                     sccl::device::gpu::host_block_halves = halves;
-                     body();
-                     State& s = state();
-                     s.kernels.fetch_add(1);
-                     const std::lock_guard lock(s.mutex);
-                     s.launched.append(";").append(name);
-                   },
-                   WorkKind::kernel, name, 0});
+  found->push(
+      Work{[body = std::move(body), name, halves = halves_of_block(function.blocks_of_multiprocessor, threads)] {
+             const TurnOnDevice turn(working->device);
+             sccl::device::gpu::host_block_halves = halves;
+             body();
+             State& s = state();
+             s.kernels.fetch_add(1);
+             const std::lock_guard lock(s.mutex);
+             s.launched.append(";").append(name);
+           },
+           WorkKind::kernel, name, 0});
   return kSuccess;
 }
 // Of attributes, the event that tells that the kernel has begun: here that all before it on its stream has ended.

@@ -35,7 +35,7 @@ const char* nvrtcGetErrorString(int) { return "an error of the fake"; }
 // The image tells what the headers promise of a multiprocessor's blocks: the second number of __launch_bounds__.
 int nvrtcCreateProgram(void** program, const char* source, const char*, int count, const char* const* headers,
                        const char* const*) {
-  std::string blocks = "1";
+  std::string blocks = "0";
   for (int i = 0; i < count; ++i) {
     const char* const bounds = std::strstr(headers[i], "__launch_bounds__(");
     const char* const second = bounds == nullptr ? nullptr : std::strchr(bounds, ',');

@@ -38,6 +38,21 @@ TEST_CASE("within a device, flagged words serve short messages and slots all oth
   }
 }
 
+TEST_CASE("between devices few operations on more data win up to some size") {
+  const Settings open = asking(ProtocolChoice::automatic);
+  const auto planner = [&](Collective collective, std::size_t bytes, int ranks, DeviceReach reach) {
+    return choose_on_device({collective, bytes, ranks}, open, reach).planner;
+  };
+  CHECK(planner(Collective::allreduce, 2 << 20, 8, kSlots) == "all-pairs");
+  CHECK(planner(Collective::allreduce, 4 << 20, 8, kSlots) == "one-hop");
+  CHECK(planner(Collective::allreduce, 2 << 20, 16, kSlots) == "one-hop");
+  CHECK(planner(Collective::reducescatter, 1 << 20, 8, kSlots) == "one-hop");
+  CHECK(planner(Collective::reduce, 64 << 10, 8, kSlots) == "one-hop");
+  CHECK(planner(Collective::reduce, 64 << 20, 8, kSlots) == "ring");
+  // In place, data that goes twice is not copied twice.
+  CHECK(planner(Collective::allreduce, 1 << 20, 8, kDirect) == "one-hop");
+}
+
 TEST_CASE("what is asked for serves all sizes that it can") {
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10, std::size_t{64} << 20}) {
     CHECK(of_allreduce(bytes, asking(ProtocolChoice::ll128), kLines) == ProtocolChoice::ll128);

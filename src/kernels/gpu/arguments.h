@@ -11,8 +11,10 @@ namespace sccl::device::gpu {
 
 // With the rest of CallArguments this fits into the 4 KiB of a kernel's parameters.
 inline constexpr u32 kInlineChunks = 96;
-// Threads of a block. A multiprocessor has room and registers for two such blocks, also of different communicators.
-inline constexpr u32 kMostThreads = 256;
+// Threads of a block. A multiprocessor has room and registers for one block of most threads, or for two usual ones,
+// also of different communicators.
+inline constexpr u32 kMostThreads = 512;
+inline constexpr u32 kUsualThreads = kMostThreads / 2;
 
 // The number of lanes of a rank that report to the host what they wait for.
 inline constexpr u32 kMostWaitRecords = 64;
@@ -54,7 +56,8 @@ struct Staging {
   u32 chunks;
 };
 
-// Two blocks share a multiprocessor; this is half of the smallest shared memory that any device offers to a block.
+// Two usual blocks share a multiprocessor; this is half of the smallest shared memory that any device offers to a
+// block.
 inline constexpr u32 kMostStagedBytes = 20 * 1024;
 
 inline Staging staging_for(const Program& program, u32 chunks) {

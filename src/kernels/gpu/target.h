@@ -11,7 +11,7 @@
 #define SCCL_KERNEL __global__
 #define SCCL_SHARED __shared__
 #define SCCL_NOINLINE __noinline__
-#define SCCL_MOST_THREADS(count) __launch_bounds__(count, 2)
+#define SCCL_MOST_THREADS(count) __launch_bounds__(count, 1)
 #else
 #define SCCL_GPU_CUDA 0
 #if !defined(__global__)

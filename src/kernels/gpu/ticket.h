@@ -13,17 +13,18 @@ namespace sccl::device::gpu {
 
 inline constexpr u32 kBlocksOfTicketBits = 16;
 
-// Called by a block's leader. False: another kernel runs.
+// Called by a block's leader. False: another kernel runs. However many blocks begin at a time, each needs two atomics
+// at most: the word of a ticket that this launch holds stays until all its blocks have ended, so blocks only add to it.
+// (Except beside a launch with the same ticket, a graph that is replayed beside itself: then a kernel is stopped
+// anyway.)
 inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
-  const u64 first = ticket << kBlocksOfTicketBits | 1;
-  u64 seen = 0;
-  for (;;) {
-    const u64 found = compare_swap_device(&control->running, seen, seen == 0 ? first : seen + 1);
-    if (found == seen) return true;
-    const u64 begun = found & ((1u << kBlocksOfTicketBits) - 1);
-    if (found != 0 && (found >> kBlocksOfTicketBits != ticket || begun >= blocks)) return false;
-    seen = found;
-  }
+  const u64 found = compare_swap_device(&control->running, 0, ticket << kBlocksOfTicketBits | 1);
+  if (found == 0) return true;
+  if (found >> kBlocksOfTicketBits != ticket) return false;
+  const u64 seen = fetch_add_device(&control->running, 1);
+  if (seen >> kBlocksOfTicketBits == ticket && (seen & ((1u << kBlocksOfTicketBits) - 1)) < blocks) return true;
+  fetch_add_device(&control->running, ~0ull);
+  return false;
 }
 
 // Called by the last block, when nothing of the kernel is used any more. `finished`: calls, this one included. The next

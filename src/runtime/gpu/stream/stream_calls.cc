@@ -170,7 +170,7 @@ class Emission {
     const kernels::Instance instance{!plain, plain ? DataType::int8 : call.type,
                                      plain ? ReduceKernel::sum : call.kernel, kernels::KernelForm::move};
     stream_.launch(resources_.kernels().function(instance), move.blocks,
-                   bytes <= kSmallMoveBytes ? kFewThreads : device::gpu::kMostThreads, &move);
+                   bytes <= kSmallMoveBytes ? kFewThreads : device::gpu::kUsualThreads, &move);
   }
 
   DeviceResources& resources_;

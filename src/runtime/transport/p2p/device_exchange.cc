@@ -107,6 +107,7 @@ class DeviceExchange {
     membership_.device = device;
     membership_.neighbours = ranks_beside(places, rank);
     membership_.blocks = fewest_blocks(places);
+    membership_.wide_blocks = may_be_wide(membership_.blocks, device.multiprocessors, membership_.neighbours);
     // Memory is passed as descriptors only if every rank can do so.
     for (const DeviceRecord& record : places.records)
       membership_.device.vmm = membership_.device.vmm && record.vmm != 0;

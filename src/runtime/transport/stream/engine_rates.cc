@@ -95,7 +95,7 @@ class EngineMeasurement {
     move.sinks[0] = reinterpret_cast<device::u8*>(to);
     void* parameters[] = {&move};
     driver_.check(
-        driver_.launch(copies_, move.blocks, 1, 1, device::gpu::kMostThreads, 1, 1, 0, stream_, parameters, nullptr),
+        driver_.launch(copies_, move.blocks, 1, 1, device::gpu::kUsualThreads, 1, 1, 0, stream_, parameters, nullptr),
         "launching a kernel");
   }
 
