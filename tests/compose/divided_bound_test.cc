@@ -100,6 +100,24 @@ TEST_CASE("devices that fast links join within a slow host count as one part") {
   CHECK(divided_us(machine, Collective::allreduce) == Approx(2 * 2 * kBytes / ((2 * 14 + 10) * 1e3)));
 }
 
+TEST_CASE("what comes to a host's switch counts, though no part has the switch") {
+  topology::Topology machine;
+  machine.name = "NICs at switches";
+  machine.ranks = 2;
+  machine.switches = 3;
+  const auto join = [&](topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
+    machine.links.push_back({a, b, 1, rate, 1, kind});
+    machine.links.push_back({b, a, 1, rate, 1, kind});
+  };
+  for (const Rank rank : {0, 1}) {
+    join(rank, 2 + rank, 20, topology::LinkClass::nvlink);
+    join(2 + rank, 4, 12.5, topology::LinkClass::net);
+  }
+  const double through_nics = 2 * kBytes / (2 * 12.5 * 1e3);
+  CHECK(bound_us(machine, Collective::allreduce) >= through_nics);
+  CHECK(bound_us(machine, Collective::allreduce) < through_nics + 20);
+}
+
 TEST_CASE("what a host's NICs carry beyond those of all others does not count") {
   // Parts of the first host: devices 0 and 2, and device 1. NICs of the second host have nobody to send to at their
   // rate.

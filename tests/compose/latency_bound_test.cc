@@ -100,6 +100,18 @@ TEST_CASE("links of a switch that all devices reach have the latency to the near
   CHECK(with_latency_us(machine, Collective::allgather, 1e6) == Approx(200 + 5 + mean_us));
 }
 
+TEST_CASE("the way over a host's switch to its first device counts once") {
+  topology::Topology machine;
+  machine.name = "devices behind switches";
+  machine.ranks = 2;
+  machine.switches = 3;
+  for (const Rank rank : {0, 1}) {
+    join(machine, rank, 2 + rank, 100, 3, topology::LinkClass::nvlink);
+    join(machine, 2 + rank, 4, 10, 2.5, topology::LinkClass::net);
+  }
+  CHECK(with_latency_us(machine, Collective::allreduce, 1e5) == Approx(10 + 3 + 2.5 + 2.5 + 3));
+}
+
 TEST_CASE("other collectives, and one host, have no bound with latencies of NICs") {
   for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter})
     CHECK(with_latency_us(lines(2, 3, 4), collective, 1e6) == 0);

@@ -61,8 +61,7 @@ struct SharedTurns {
 };
 SharedTurns& shared_turns();
 
-// Registers and shared memory of a multiprocessor are counted in halves: a kernel that promises the compiler two blocks
-// a multiprocessor takes one, any other both.
+// Registers and shared memory of a multiprocessor are counted in halves (halves_of_block).
 class Room final : public sccl::device::gpu::HostGpu {
  public:
   void set_halves(int halves) {

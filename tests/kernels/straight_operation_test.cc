@@ -1,4 +1,4 @@
-// The straight way of a block through operations on flagged words (kernels/gpu/straight_operation.h), on a device that
+// The straight way of a block through operations (kernels/gpu/straight_operation.h), on a device that
 // the host plays: that it is taken, that its results have the bits of the interpreter's, and that it waits for all it
 // needs.
 #include <catch2/catch.hpp>

@@ -5,28 +5,30 @@
 
 using namespace sccl::runtime;
 
-TEST_CASE("kernels of four communicators fit on a device in wide blocks, of two in any case") {
-  for (const int multiprocessors : {1, 8, 30, 46, 80, 108, 132, 148, 304})
+TEST_CASE("kernels of two communicators fit on a device, of which one may have wide blocks") {
+  for (const int multiprocessors : {4, 8, 30, 46, 80, 108, 132, 148, 304})
     for (const int ranks : {1, 2, 3, 4, 8})
       for (const int most : {1, 8, 24, 64}) {
         CAPTURE(multiprocessors, ranks, most);
         const int blocks = blocks_of_rank(multiprocessors, ranks, most);
         CHECK(blocks >= 1);
         CHECK(blocks <= most);
-        if (multiprocessors < ranks) continue;
-        CHECK(blocks * ranks <= multiprocessors);  // two usual blocks share a multiprocessor
-        if (may_be_wide(blocks, multiprocessors, ranks)) CHECK(4 * blocks * ranks <= multiprocessors);
+        if (4 * ranks > 3 * multiprocessors) continue;  // more ranks than a device can have
+        // Each of these blocks leaves a half of its multiprocessor to other usual ones, and none to a wide one.
+        const int free = multiprocessors - blocks * ranks;
+        for (const int other : {1, 8, 24, 64}) {
+          const int wide = blocks_of_rank(multiprocessors, 1, other);
+          if (may_be_wide(wide, multiprocessors, 1)) CHECK(wide <= free);
+        }
       }
 }
 
-TEST_CASE("a rank alone keeps its blocks, ranks that share a device take fewer where these may be wide") {
+TEST_CASE("only a rank that has its device for itself has wide blocks") {
   CHECK(blocks_of_rank(132, 1, 24) == 24);
   CHECK(may_be_wide(24, 132, 1));
-  CHECK(blocks_of_rank(80, 1, 24) == 24);
   CHECK(!may_be_wide(24, 80, 1));
-  CHECK(blocks_of_rank(132, 2, 24) == 16);
-  CHECK(may_be_wide(16, 132, 2));
-  CHECK(blocks_of_rank(132, 2, 64) == 64);  // asked for
-  CHECK(blocks_of_rank(132, 8, 24) == 16);  // wide ones would be too few
-  CHECK(!may_be_wide(16, 132, 8));
+  CHECK(!may_be_wide(1, 132, 2));
+  CHECK(blocks_of_rank(132, 1, 64) == 64);
+  CHECK(blocks_of_rank(132, 2, 24) == 24);
+  CHECK(blocks_of_rank(132, 8, 24) == 12);
 }

@@ -19,7 +19,8 @@ Settings asking(ProtocolChoice protocol, bool lines_allowed = true) {
   return settings;
 }
 
-constexpr DeviceReach kSlots{false, false}, kLines{false, true}, kDirect{true, true};
+constexpr DeviceReach kSlots{false, false, false}, kLines{false, true, false}, kDirect{true, true, false};
+constexpr DeviceReach kHosts{false, false, true};
 
 ProtocolChoice of_allreduce(std::size_t bytes, const Settings& settings, DeviceReach reach) {
   return choose_on_device({Collective::allreduce, bytes, 2}, settings, reach).protocol;
@@ -49,6 +50,9 @@ TEST_CASE("between devices few operations on more data win up to some size") {
   CHECK(planner(Collective::reducescatter, 1 << 20, 8, kSlots) == "one-hop");
   CHECK(planner(Collective::reduce, 64 << 10, 8, kSlots) == "one-hop");
   CHECK(planner(Collective::reduce, 64 << 20, 8, kSlots) == "ring");
+  // Networks carry data fewer times.
+  CHECK(planner(Collective::allreduce, 1 << 20, 8, kHosts) == "one-hop");
+  CHECK(planner(Collective::reducescatter, 1 << 20, 8, kHosts) == "ring");
   // In place, data that goes twice is not copied twice.
   CHECK(planner(Collective::allreduce, 1 << 20, 8, kDirect) == "one-hop");
 }

@@ -84,9 +84,9 @@ class HostDivisions {
       } else if (from != ways.end()) {
         result.out_gbytes_per_s += link.gbytes_per_s;
         from->second += link.gbytes_per_s;
-      } else if (to != ways.end()) {
+      } else if (is_here(link.dst)) {  // a switch that is in no part passes on to parts what comes to it
         result.in_gbytes_per_s += link.gbytes_per_s;
-        to->second += link.gbytes_per_s;
+        if (to != ways.end()) to->second += link.gbytes_per_s;
       }
     }
     for (const auto& [part, gbytes_per_s] : ways)

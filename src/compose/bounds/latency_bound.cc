@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -89,6 +90,15 @@ class Inside {
         us.push_back(to_port + std::min(most_us, way == Way::in ? between_[port][device] : between_[device][port]));
       result = nearer(result, profile_of(std::move(us)));
     }
+    return result;
+  }
+
+  // The same of what comes to the node, less the latency to the nearest device.
+  Profile profile_behind(int node, double most_us) const {
+    Profile result = profile(node, Way::in, most_us);
+    const double nearest_us = nearest(node, Way::in);
+    if (std::isfinite(nearest_us))
+      for (double& us : result) us -= nearest_us;
     return result;
   }
 
@@ -354,14 +364,17 @@ class LatencyBounds {
   // Each host with the border that lets least out.
   void sum_of_hosts() {
     std::vector<Rate> links;
+    // The way of a link counts what leads to the first device of its target.
     Profile others;
     others.fill(kFar);
+    std::set<std::pair<const Inside*, int>> behind;
     double gbytes_per_s = 0;
     for (std::size_t index = 0; index < hosts_.size(); ++index) {
       Host& host = hosts_[index];
       if (cluster_.hosts[index].size() > kMostDevices) return;
       for (const Crossing& one : host.crossings[at(static_cast<int>(Way::in))])
-        others = nearer(others, profile(*host.inside, one.inside, Way::in, between_us_));
+        if (behind.emplace(host.inside, one.inside).second)
+          others = nearer(others, host.inside->profile_behind(one.inside, between_us_));
       double out = 0;
       for (const Crossing& one : host.crossings[at(static_cast<int>(Way::out))]) out += one.gbytes_per_s;
       if (host.out.empty() || out < host.out_gbytes_per_s) {

@@ -5,7 +5,7 @@
 //   finds where its operand and its destination lie; looks whether its message, the room for its message and its
 //   dependency are there
 //   ---------------------- barrier: is all there? no: nothing has changed, and the interpreter waits ------------------
-//   all threads move the data
+//   all threads move the data (in slots behind one more barrier)
 //   ---------------------- barrier ------------------------------------------------------------------------------------
 //   publishes its message, or gives its message back; the leader advances the lane
 //   ---------------------- barrier ------------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ inline constexpr u32 kBlocksOfTicketBits = 16;
 
 // Called by a block's leader. False: another kernel runs. However many blocks begin at a time, each needs two atomics
 // at most: the word of a ticket that this launch holds stays until all its blocks have ended, so blocks only add to it.
-// (Except beside a launch with the same ticket, a graph that is replayed beside itself: then a kernel is stopped
-// anyway.)
+// Beside a launch with the same ticket, a graph that is replayed beside itself, the count may be wrong afterwards; all
+// ranks are told to end then, and no later kernel is of use.
 inline bool take_ticket(Control* control, u64 ticket, u32 blocks) {
   const u64 found = compare_swap_device(&control->running, 0, ticket << kBlocksOfTicketBits | 1);
   if (found == 0) return true;
   if (found >> kBlocksOfTicketBits != ticket) return false;
   const u64 seen = fetch_add_device(&control->running, 1);
-  if (seen >> kBlocksOfTicketBits == ticket && (seen & ((1u << kBlocksOfTicketBits) - 1)) < blocks) return true;
+  if (seen >> kBlocksOfTicketBits == ticket) return (seen & ((1u << kBlocksOfTicketBits) - 1)) < blocks;
   fetch_add_device(&control->running, ~0ull);
   return false;
 }

@@ -41,7 +41,7 @@ constexpr std::size_t kScatterRingBytes = 128 * 1024;
 // and by the ring: 1 MiB 90, 151, 201 us; 4 MiB 246, 187, 291; 256 MiB 14469, 5513, 7484 (docs/results/gpu-h100.md).
 constexpr std::size_t kDeviceAllPairsBytes = 16 * 1024 * 1024;
 constexpr std::size_t kDeviceRootBytes = 1024 * 1024;
-// Assumed for ranks that share a device's memory, for a choice between protocols; no device has been measured yet.
+// Assumed for ranks that share a device's memory, for a choice between protocols.
 constexpr double kDeviceGbytesPerS = 200;
 // Lines are unpacked before they are added. The cost model does not know this pass over memory, so `ll128` serves only
 // chunks up to this size, which have few messages in every channel.
@@ -72,7 +72,7 @@ Family automatic_family(const CallShape& call, bool direct) {
   }
 }
 
-// Between devices, through slots.
+// Between devices of one host, through slots.
 Family device_family(const CallShape& call) {
   const std::size_t all_bytes = call.bytes * static_cast<std::size_t>(call.ranks);
   switch (call.collective) {
@@ -226,7 +226,8 @@ Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceR
   Choice choice;
   std::string asked = settings.algorithm(call.collective);
   if (planners::find(asked) == nullptr) asked.clear();
-  choice.planner = asked.empty() ? name_of(direct ? automatic_family(call, true) : device_family(call)) : asked;
+  choice.planner =
+      asked.empty() ? name_of(direct || reach.hosts ? automatic_family(call, direct) : device_family(call)) : asked;
   const bool may_be_direct = direct && call.ranks > 1 && settings.protocol != ProtocolChoice::simple &&
                              settings.protocol != ProtocolChoice::ll &&
                              !(settings.protocol == ProtocolChoice::ll128 && reach.lines);

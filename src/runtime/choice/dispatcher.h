@@ -56,6 +56,7 @@ Choice choose(const CallShape& call, const Settings& settings, Reach reach);
 struct DeviceReach {
   bool direct = false;  // kernels use every rank's buffers
   bool lines = false;   // links keep lines of 128 bytes whole
+  bool hosts = false;   // the ranks are on several hosts
 };
 Choice choose_on_device(const CallShape& call, const Settings& settings, DeviceReach reach);
 

@@ -9,7 +9,7 @@
 namespace sccl::runtime {
 namespace {
 
-// Assumed for ranks of one device and for links between devices; no device has been measured yet.
+// Assumed for ranks of one device and for links between devices.
 constexpr double kDeviceAlphaUs = 2;
 constexpr double kDeviceGbytesPerS = 200;
 
@@ -24,7 +24,8 @@ bool chosen_as_wished(const Membership& membership, const CallShape& shape, cons
   const Choice choice =
       membership.on_device
           ? choose_on_device(shape, settings,
-                             {membership.on_device->direct, membership.on_device->lines == LineVerdict::whole})
+                             {membership.on_device->direct, membership.on_device->lines == LineVerdict::whole,
+                              membership.on_device->proxy != nullptr})
           : choose(shape, settings, membership.reach);
   return choice.planner == wish.algorithm && choice.protocol == wish.protocol && choice.form == Form::slots;
 }

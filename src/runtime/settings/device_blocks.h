@@ -18,11 +18,12 @@ struct BlockWishes {
 int most_blocks(const BlockWishes& wishes);
 
 // The blocks of one rank, if `ranks` ranks of the communicator share the device. Each block has its own multiprocessor,
-// and all blocks of these ranks fit on the device together. A single rank leaves half of the device free. Ranks that
-// share a device take fewer blocks where these may be wide instead.
+// and all blocks of these ranks fit on the device together. A single rank leaves half of the device free, several leave
+// a quarter: a wide block of another communicator needs a whole multiprocessor.
 int blocks_of_rank(int multiprocessors, int ranks, int most);
 
-// Whether a block may take all of its multiprocessor: even so the kernels of four communicators fit on the device.
+// Whether a block may take all of its multiprocessor. Only where the rank has the device for itself, and four such
+// communicators fit on it.
 bool may_be_wide(int blocks, int multiprocessors, int ranks);
 
 }  // namespace sccl::runtime

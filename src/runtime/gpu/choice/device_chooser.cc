@@ -26,7 +26,8 @@ DeviceChooser::DeviceChooser(Membership& membership, VendorBackend* vendor)
       tuner_(membership, plans_, schedule_model_.get(), vendor_) {}
 
 DeviceReach DeviceChooser::reach() const {
-  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
+  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole,
+          membership_.on_device->proxy != nullptr};
 }
 
 const Plan& DeviceChooser::plan(const CollectiveRequest& request, const Choice& choice) {
@@ -78,7 +79,8 @@ Choice DeviceChooser::choose_for_stream(const CollectiveRequest& request) {
   } else {
     Settings settings = WishedSettings(membership_.settings, wish_of(request)).get();
     settings.protocol = ProtocolChoice::simple;
-    choice = choose_on_device({request.collective, bytes_of(request), membership_.ranks}, settings, {true, false});
+    choice =
+        choose_on_device({request.collective, bytes_of(request), membership_.ranks}, settings, {true, false, false});
   }
   choice.form = Form::slots;
   choice.protocol = ProtocolChoice::simple;

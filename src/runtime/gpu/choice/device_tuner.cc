@@ -65,7 +65,8 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
 }
 
 DeviceReach DeviceTuner::reach() const {
-  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole};
+  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole,
+          membership_.on_device->proxy != nullptr};
 }
 
 DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& usual, bool vendor_serves) {
