@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "compose/clusters.h"
 #include "compose/packed_bound.h"
 #include "topology/presets.h"
 
@@ -105,13 +106,9 @@ TEST_CASE("what comes to a host's switch counts, though no part has the switch")
   machine.name = "NICs at switches";
   machine.ranks = 2;
   machine.switches = 3;
-  const auto join = [&](topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
-    machine.links.push_back({a, b, 1, rate, 1, kind});
-    machine.links.push_back({b, a, 1, rate, 1, kind});
-  };
   for (const Rank rank : {0, 1}) {
-    join(rank, 2 + rank, 20, topology::LinkClass::nvlink);
-    join(2 + rank, 4, 12.5, topology::LinkClass::net);
+    join_both_ways(machine, rank, 2 + rank, 20, topology::LinkClass::nvlink);
+    join_both_ways(machine, 2 + rank, 4, 12.5, topology::LinkClass::net);
   }
   const double through_nics = 2 * kBytes / (2 * 12.5 * 1e3);
   CHECK(bound_us(machine, Collective::allreduce) >= through_nics);

@@ -5,9 +5,7 @@
 #include <random>
 
 #include "compose/bounds/bound.h"
-#include "compose/packed_bound.h"
-#include "portfolio/portfolio.h"
-#include "schedule/simulation/simulate.h"
+#include "compose/no_schedule_beats.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -123,21 +121,9 @@ TEST_CASE("no schedule on hosts with long latencies is foreseen to beat the boun
   for (int i = 0; i < 6; ++i) {
     const topology::Topology machine = random_cluster(random);
     const topology::Cluster cluster = topology::cluster_of(machine);
-    for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
-                                        Collective::broadcast, Collective::reduce}) {
-      const Rank root = info(collective).rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
-      for (const double bytes : {1e2, 1e4, 1e5, 1e6}) {
-        const auto bounds = compose::bounds_with_latency(machine, cluster, machine.links, collective, root, bytes);
-        REQUIRE_FALSE(bounds.empty());
-        for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
-          for (const double slice : {0.0, 16384.0}) {
-            schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
-            options.detail = schedule::Detail::totals;
-            INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << i << ": "
-                          << bounds.front().why);
-            CHECK(schedule::simulate(*one.schedule, options).time_us >= 0.9999 * greatest_us(bounds));
-          }
-      }
-    }
+    check_that_no_schedule_beats(
+        machine, i, {1e2, 1e4, 1e5, 1e6}, random, [&](Collective collective, Rank root, double bytes) {
+          return compose::bounds_with_latency(machine, cluster, machine.links, collective, root, bytes);
+        });
   }
 }

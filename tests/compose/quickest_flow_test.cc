@@ -5,8 +5,7 @@
 #include <random>
 
 #include "compose/bounds/bound.h"
-#include "portfolio/portfolio.h"
-#include "schedule/simulation/simulate.h"
+#include "compose/no_schedule_beats.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -75,22 +74,9 @@ TEST_CASE("no schedule on random hosts is foreseen to beat the bounds") {
   for (int i = 0; i < 4; ++i) {
     const topology::Topology machine = random_cluster(random);
     const topology::Cluster cluster = topology::cluster_of(machine);
-    for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
-                                        Collective::broadcast, Collective::reduce}) {
-      const bool rooted = info(collective).rooted;
-      const Rank root = rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
-      for (const double bytes : {1e3, 1e5, 2e7}) {
-        const auto bounds = compose::bounds(machine, cluster, collective, root, bytes);
-        REQUIRE_FALSE(bounds.empty());
-        for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
-          for (const double slice : {0.0, 16384.0}) {
-            schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
-            options.detail = schedule::Detail::totals;
-            INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << i << ": "
-                          << bounds.front().why);
-            CHECK(schedule::simulate(*one.schedule, options).time_us >= 0.9999 * bounds.front().us);
-          }
-      }
-    }
+    check_that_no_schedule_beats(machine, i, {1e3, 1e5, 2e7}, random,
+                                 [&](Collective collective, Rank root, double bytes) {
+                                   return compose::bounds(machine, cluster, collective, root, bytes);
+                                 });
   }
 }

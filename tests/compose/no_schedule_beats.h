@@ -1,0 +1,37 @@
+// No schedule is foreseen to take less time than a lower bound.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <initializer_list>
+#include <random>
+
+#include "compose/packed_bound.h"
+#include "portfolio/portfolio.h"
+#include "schedule/simulation/simulate.h"
+
+namespace sccl {
+
+// Simulates all candidates of the machine, from random roots. `bounds_of`: of (collective, root, bytes); there must be
+// one. `number` tells which machine of a test it is.
+template <class BoundsOf>
+void check_that_no_schedule_beats(const topology::Topology& machine, int number, std::initializer_list<double> sizes,
+                                  std::mt19937& random, BoundsOf&& bounds_of) {
+  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                      Collective::broadcast, Collective::reduce}) {
+    const Rank root = info(collective).rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
+    for (const double bytes : sizes) {
+      const std::vector<compose::Bound> bounds = bounds_of(collective, root, bytes);
+      REQUIRE_FALSE(bounds.empty());
+      for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
+        for (const double slice : {0.0, 16384.0}) {
+          schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
+          options.detail = schedule::Detail::totals;
+          INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << number << ": "
+                        << bounds.front().why);
+          CHECK(schedule::simulate(*one.schedule, options).time_us >= 0.9999 * greatest_us(bounds));
+        }
+    }
+  }
+}
+
+}  // namespace sccl
