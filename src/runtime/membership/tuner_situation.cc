@@ -21,12 +21,8 @@ bool possible_on_links(const Membership& membership, const CallWish& wish) {
 
 bool chosen_as_wished(const Membership& membership, const CallShape& shape, const CallWish& wish) {
   const Settings settings = settings_with(membership.settings, wish);
-  const Choice choice =
-      membership.on_device
-          ? choose_on_device(shape, settings,
-                             {membership.on_device->direct, membership.on_device->lines == LineVerdict::whole,
-                              membership.on_device->proxy != nullptr})
-          : choose(shape, settings, membership.reach);
+  const Choice choice = membership.on_device ? choose_on_device(shape, settings, device_reach(membership))
+                                             : choose(shape, settings, membership.reach);
   return choice.planner == wish.algorithm && choice.protocol == wish.protocol && choice.form == Form::slots;
 }
 
@@ -47,6 +43,11 @@ class Planned {
 };
 
 }  // namespace
+
+DeviceReach device_reach(const Membership& membership) {
+  const DeviceMembership& devices = *membership.on_device;
+  return {devices.direct, devices.lines == LineVerdict::whole, devices.proxy != nullptr};
+}
 
 TunerChoices::Situation tuner_situation(const Membership& membership) {
   TunerChoices::Situation situation;

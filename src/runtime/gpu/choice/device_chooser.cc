@@ -2,6 +2,7 @@
 
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/tuning/ranking.h"
+#include "runtime/membership/tuner_situation.h"
 
 namespace sccl::runtime {
 namespace {
@@ -25,11 +26,6 @@ DeviceChooser::DeviceChooser(Membership& membership, VendorBackend* vendor)
       schedule_model_(schedule_model_of(membership)),
       tuner_(membership, plans_, schedule_model_.get(), vendor_) {}
 
-DeviceReach DeviceChooser::reach() const {
-  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole,
-          membership_.on_device->proxy != nullptr};
-}
-
 const Plan& DeviceChooser::plan(const CollectiveRequest& request, const Choice& choice) {
   return plans_.find(request.collective, root_of(request), choice, schedule_model_.get());
 }
@@ -51,7 +47,7 @@ Choice DeviceChooser::choose(const CollectiveRequest& request, const Windows& wi
 Choice DeviceChooser::usual_choice(const CollectiveRequest& request, const Windows& windows) {
   if (schedule_model_) return choose_on_links(request, windows);
   const CallShape shape{request.collective, bytes_of(request), membership_.ranks};
-  DeviceReach usable = reach();
+  DeviceReach usable = device_reach(membership_);
   usable.direct = usable.direct || windows;
   return choose_on_device(shape, WishedSettings(membership_.settings, wish_of(request)).get(), usable);
 }
@@ -66,7 +62,10 @@ Choice DeviceChooser::choose_on_links(const CollectiveRequest& request, const Wi
   if (!known.planner.empty()) return known;
   const WishedSettings settings(membership_.settings, wish_of(request));
   const auto direct = windows ? direct_on_links(question, settings.get(), *schedule_model_) : std::nullopt;
-  known = direct ? *direct : rank_on_device_links(question, settings.get(), *schedule_model_, reach()).front().choice;
+  known =
+      direct
+          ? *direct
+          : rank_on_device_links(question, settings.get(), *schedule_model_, device_reach(membership_)).front().choice;
   return known;
 }
 

@@ -52,7 +52,6 @@ class DeviceChooser {
  private:
   Choice usual_choice(const CollectiveRequest& request, const Windows& windows);
   Choice choose_on_links(const CollectiveRequest& request, const Windows& windows);
-  DeviceReach reach() const;
   const CallWish* wish_of(const CollectiveRequest& request) const {
     return own_ != nullptr ? own_ : membership_.wish_of(request);
   }

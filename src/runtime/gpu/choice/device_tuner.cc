@@ -7,6 +7,7 @@
 #include "base/os/sealed_file.h"
 #include "base/settings/log.h"
 #include "runtime/choice/tuning/autotuner.h"
+#include "runtime/membership/tuner_situation.h"
 
 namespace sccl::runtime {
 namespace {
@@ -64,11 +65,6 @@ Choice DeviceTuner::choose(const CollectiveRequest& request, std::size_t bytes, 
   return turn.entrant == 0 ? usual : entry.entrants[static_cast<std::size_t>(turn.entrant)].choice;
 }
 
-DeviceReach DeviceTuner::reach() const {
-  return {membership_.on_device->direct, membership_.on_device->lines == LineVerdict::whole,
-          membership_.on_device->proxy != nullptr};
-}
-
 DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& usual, bool vendor_serves) {
   std::unique_ptr<Entry>& known = entries_[key];
   if (known) return *known;
@@ -79,8 +75,9 @@ DeviceTuner::Entry& DeviceTuner::entry_of(const TuningKey& key, const Choice& us
   entry->entrants.push_back({usual, 0, "usual"});
   if (!take_measured(*entry, question, vendor_serves) && settings.tune == TuneMode::online &&
       driver_.event_elapsed != nullptr) {
-    const auto others = schedule_model_ != nullptr ? rank_on_device_links(question, settings, *schedule_model_, reach())
-                                                   : rank_on_device(question, settings, reach());
+    const auto others = schedule_model_ != nullptr
+                            ? rank_on_device_links(question, settings, *schedule_model_, device_reach(membership_))
+                            : rank_on_device(question, settings, device_reach(membership_));
     for (const Ranked& other : others)
       if (other.choice != usual && entry->entrants.size() < kMostEntrants) entry->entrants.push_back(other);
     if (!key.any_order && settings.sum_order == SumOrder::fixed)
@@ -99,7 +96,8 @@ bool DeviceTuner::take_measured(Entry& entry, const Question& question, bool ven
       settings.protocol != ProtocolChoice::automatic || settings.chunk_bytes != 0)
     return false;
   const Choice& choice = found->second.choice;
-  if ((choice.form == Form::direct && !reach().direct) || (choice.protocol == ProtocolChoice::ll128 && !reach().lines))
+  if ((choice.form == Form::direct && !device_reach(membership_).direct) ||
+      (choice.protocol == ProtocolChoice::ll128 && !device_reach(membership_).lines))
     return false;
   if (is_vendor(choice) && (!vendor_serves || !vendor_.may_change_sums(entry.key))) return false;
   try {

@@ -86,7 +86,6 @@ class DeviceTuner {
     std::uint64_t number = 0;
   };
 
-  DeviceReach reach() const;
   Entry& entry_of(const TuningKey& key, const Choice& usual, bool vendor_serves);
   bool take_measured(Entry& entry, const Question& question, bool vendor_serves);
   void arm(Entry& entry, int entrant);
