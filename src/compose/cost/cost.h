@@ -3,7 +3,8 @@
 //
 // The model. Levels overlap, because slices of a chunk move on as soon as they arrive. So the busiest link of any level
 // determines the time; before and after that link's work one slice passes the other levels. A ring is different: it has
-// as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing.
+// as many steps as hosts, and while a link is busy with earlier chunks these steps cost nothing; but the last chunk of
+// one root passes them all.
 //     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
 // A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
 // connections (all collectives but a Broadcast or Reduce whose chunks pass every connection at one depth), a chunk of n

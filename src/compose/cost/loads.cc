@@ -45,10 +45,10 @@ class Loads {
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
-    const bool one_root = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
-    one_way_ = one_root && !returns;
+    one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
+    one_way_ = one_root_ && !returns;
     cost_.one_depth = one_way_ && at_one_depth();
-    cost_.late_chunks = one_root && (returns || composite_.frames > 1);
+    cost_.late_chunks = one_root_ && (returns || composite_.frames > 1);
     between_hosts();
     on_hosts();
     phases();
@@ -538,7 +538,7 @@ class Loads {
       // Where nothing returns, nothing hides that children get a slice one after the other.
       if (one_way_) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
-      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !one_way_);
+      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !one_root_);
     }
     net.us_per_byte *= fan;
     net.link_us_per_byte *= fan;
@@ -577,6 +577,7 @@ class Loads {
   Routes routes_;
   int hosts_;
   bool several_leaves_ = false;
+  bool one_root_ = false;                               // of all data
   bool one_way_ = false;                                // of one root, to whose host nothing returns
   std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
   std::vector<double> roots_at_;                        // by host: how often it stands in Composite::root_hosts

@@ -237,7 +237,7 @@ int Routes::root_host(const Ends& ends) const {
 }
 
 // Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
-// at different numbers of devices, and each host passes on the chunks of one tree.
+// at different devices, and each host passes on the chunks of one tree. Frames take trees in turn for the same reason.
 const Tree& Routes::tree(int tier, int group, int root_host, const Ends& ends) const {
   const Tier& one = composite_.tiers[at(tier)];
   if (!one.of_roots.empty()) {
@@ -245,7 +245,7 @@ const Tree& Routes::tree(int tier, int group, int root_host, const Ends& ends) c
     return own[at(ends.tree_turn) % own.size()];
   }
   const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
-  return shapes[at(ends.strand + ends.turn % most_ports_) % shapes.size()];
+  return shapes[at(ends.tree_turn + ends.turn % most_ports_) % shapes.size()];
 }
 
 // The root member of a group: the member with the root host, else the member that leads for this chunk.

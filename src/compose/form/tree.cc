@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <iterator>
 #include <numeric>
 
 namespace sccl::compose {
@@ -93,9 +95,8 @@ Tree wide_tree(int members, int degree, int number) {
   return tree;
 }
 
-std::vector<Tree> wide_trees(int members, int most_degree) {
+std::vector<Tree> wide_trees(int members, int degree) {
   if (members < 2) return {by_rule(members, [](int) { return std::pair(0, 0); })};
-  const int degree = std::min(most_degree, members - 1);
   std::vector<Tree> result;
   for (int number = 0; number < degree; ++number) result.push_back(wide_tree(members, degree, number));
   return result;
@@ -122,10 +123,14 @@ std::string_view name(Shape shape) {
       return "direct";
     case Shape::two_trees:
       return "two-trees";
-    case Shape::four_trees:
-      return "four-trees";
-    case Shape::eight_trees:
-      return "eight-trees";
+    case Shape::trees_2_deep:
+      return "trees-2-deep";
+    case Shape::trees_3_deep:
+      return "trees-3-deep";
+    case Shape::trees_4_deep:
+      return "trees-4-deep";
+    case Shape::trees_5_deep:
+      return "trees-5-deep";
   }
   return "";
 }
@@ -152,6 +157,18 @@ void index_children(Tree& tree) {
       tree.children[static_cast<std::size_t>(next[static_cast<std::size_t>(parent)]++)] = position;
 }
 
+int children_of(Shape shape, int members) {
+  const auto wide = std::ranges::find(kWideShapes, shape);
+  if (wide == std::end(kWideShapes)) return 1;
+  const auto depth = 2 + (wide - std::begin(kWideShapes));
+  for (int degree = 1;; ++degree) {
+    std::int64_t reached = 0;  // the root has one child
+    std::int64_t level = 1;
+    for (std::ptrdiff_t step = 0; step < depth && reached < members; ++step, level *= degree) reached += level;
+    if (reached >= members - 1) return degree;
+  }
+}
+
 std::vector<Tree> trees(Shape shape, int members) {
   switch (shape) {
     case Shape::ring:
@@ -170,10 +187,11 @@ std::vector<Tree> trees(Shape shape, int members) {
       return {by_rule(members, [](int) { return std::pair(0, 0); })};
     case Shape::two_trees:
       return two_trees(members);
-    case Shape::four_trees:
-      return wide_trees(members, 4);
-    case Shape::eight_trees:
-      return wide_trees(members, 8);
+    case Shape::trees_2_deep:
+    case Shape::trees_3_deep:
+    case Shape::trees_4_deep:
+    case Shape::trees_5_deep:
+      return wide_trees(members, children_of(shape, members));
   }
   return {};
 }

@@ -24,16 +24,33 @@ struct Tree {
   bool operator==(const Tree&) const = default;
 };
 
-enum class Shape { ring, doubling, quadrupling, direct, two_trees, four_trees, eight_trees };
+enum class Shape {
+  ring,
+  doubling,
+  quadrupling,
+  direct,
+  two_trees,
+  trees_2_deep,
+  trees_3_deep,
+  trees_4_deep,
+  trees_5_deep
+};
+
+// The shapes named for their depth.
+inline constexpr Shape kWideShapes[] = {Shape::trees_2_deep, Shape::trees_3_deep, Shape::trees_4_deep,
+                                        Shape::trees_5_deep};
 
 std::string_view name(Shape shape);
 
 // The trees that a group of `members` uses in turn. One tree; for two_trees two binary trees: every member but the root
 // sends in at most one of them, so no member sends more than it receives (Sanders, Speck and Traeff). Their depth is at
-// most log2(members) + 1 steps. four_trees and eight_trees are the same with k trees in which members have k children:
-// a member has k places for children, and the trees take places one after the other, so that all trees together fill no
-// place twice. Their depth is about log(members) / log(k) + 1 steps.
+// most log2(members) + 1 steps. trees_2_deep and so on are the same with k trees in which members have k children: a
+// member has k places for children, and the trees take places one after the other, so that all trees together fill no
+// place twice. k is the least with which the trees are no deeper than the shape's name says.
 std::vector<Tree> trees(Shape shape, int members);
+
+// k of trees_2_deep and so on; 1 for other shapes.
+int children_of(Shape shape, int members);
 
 // Fills steps, first and children from parent and step.
 void index_children(Tree& tree);

@@ -10,6 +10,7 @@
 #include "compose/cost/handed_over.h"
 #include "portfolio/composites/chunking.h"
 #include "portfolio/composites/even_tree_candidates.h"
+#include "portfolio/composites/shapes.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/host/near_ports.h"
 #include "portfolio/host/root_forest.h"
@@ -23,8 +24,7 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-constexpr int kDirectHosts = 16;  // with more hosts, simultaneous messages to all hosts cost more than the model says
-constexpr int kShortRing = 4;     // hosts
+constexpr int kShortRing = 4;                    // hosts
 constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
 
@@ -46,12 +46,14 @@ constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 // With more ranks chunks of one slice wait least; how many frames give such chunks depends on the buffer.
-constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
+constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}, {32, 8, true}};
 constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-constexpr Framing kManyForestFrames[] = {{1}, {8, 4, true}, {16, 8, true}};
+constexpr Framing kManyForestFrames[] = {{16, 8, true}, {32, 16, true}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
-constexpr double kSlackRate = 0.8;  // of a NIC
+constexpr double kSlackRate = 0.8;         // of a NIC
+constexpr double kSlackRateOfMany = 0.85;  // the same with more ranks
+constexpr double kNearlyRate = 0.97;       // of what the root sends without slack
 constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
 // One rank has, or gets, all data that every host passes.
@@ -77,6 +79,11 @@ struct CompositePlanner::Forest {
   std::vector<RootTree> trees;
   std::span<const Framing> frames;
   std::size_t level = kNoLevel;  // the only one that it serves
+
+  double rate() const {
+    return std::accumulate(trees.begin(), trees.end(), 0.0,
+                           [](double sum, const RootTree& one) { return sum + one.gbytes_per_s; });
+  }
 };
 
 struct CompositePlanner::Variant {
@@ -178,24 +185,35 @@ std::vector<double> CompositePlanner::nic_rates(std::size_t host) const {
   return rates;
 }
 
-// The closed form sees no chunks that wait: only clusters that are simulated have trees that leave slack for them.
-// Others have trees that leave by all NICs as often as chunks enter the next host.
+// Of many hosts one forest is tried. Best are trees that leave by NICs as often as chunks enter the next host; then
+// those that leave NICs some slack, since data that returns is late and must catch up; where that costs more than a
+// little, those that use all NICs.
 std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
   const auto host = at(cluster_->host_of[at(root)]);
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
-  std::vector<Forest> result;
-  const auto add = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
+  const auto plan = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
     std::vector<double> nics = nic_rates(host);
     for (double& rate : nics) rate *= part;
-    auto trees = root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]);
-    if (!trees.empty()) result.push_back({name, std::move(trees), frames, entries > 1 ? level_without_ : kNoLevel});
+    return Forest{name, root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]), frames,
+                  entries > 1 || (!simulated() && level_without_ != kNoLevel) ? level_without_ : kNoLevel};
   };
-  add("forest-", 1, 1, simulated() ? std::span<const Framing>(kForestFrames) : kManyForestFrames);
+  std::vector<Forest> result;
   if (simulated()) {
-    add("slack-forest-", kSlackRate, 1, kSlackFrames);
-  } else if (level_without_ != kNoLevel) {
-    add("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind), kManyForestFrames);
+    result.push_back(plan("forest-", 1, 1, kForestFrames));
+    result.push_back(plan("slack-forest-", kSlackRate, 1, kSlackFrames));
+  } else {
+    const Forest all = plan("forest-", 1, 1, kManyForestFrames);
+    result.push_back(all);
+    const auto prefer = [&](Forest other) {
+      if (result.front().name == all.name && other.rate() >= kNearlyRate * all.rate())
+        result.front() = std::move(other);
+    };
+    if (level_without_ != kNoLevel)
+      prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind),
+                  kManyForestFrames));
+    prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
   }
+  std::erase_if(result, [](const Forest& forest) { return forest.trees.empty(); });
   return result;
 }
 
@@ -296,14 +314,6 @@ std::vector<int> CompositePlanner::root_hosts(Shape shape, bool racks) const {
 
 namespace {
 
-constexpr Shape kShapes[] = {Shape::ring,      Shape::doubling,   Shape::quadrupling, Shape::direct,
-                             Shape::two_trees, Shape::four_trees, Shape::eight_trees};
-
-// With these no member sends more than it receives, whichever rank is the root of all data.
-bool several_trees(Shape shape) {
-  return shape == Shape::two_trees || shape == Shape::four_trees || shape == Shape::eight_trees;
-}
-
 // Nothing returns to the root's host.
 compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
@@ -322,18 +332,20 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
   const compose::HostKind& kind = *composite.kinds[at(next.kind)];
   const bool sums = composite.collective == Collective::reduce;
   const int ports = most_ports(composite);
-  std::vector<int> entries;
+  std::vector<std::vector<int>> entries;
   for (int i = 0; i < frames * composite.chunks_per_rank; ++i) {
     const int chunk = i % composite.chunks_per_rank;
     const int port = next.ports[at(chunk) % next.ports.size()];
     const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
     const auto& more = sums ? kind.in_entries : kind.out_entries;
-    entries.push_back(more.empty() ? 1
-                                   : 1 + static_cast<int>(more[at(turns[at(chunk / ports) % turns.size()])].size()));
+    std::vector<int>& devices = entries.emplace_back(1, port);
+    if (more.empty()) continue;
+    const std::vector<int>& others = more[at(turns[at(chunk / ports) % turns.size()])];
+    devices.insert(devices.end(), others.begin(), others.end());
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
   composite.at_root = root_forest(links, trees, nic_rates(root_host), composite.collective,
-                                  cluster_->local_of[at(composite.root)], entries);
+                                  cluster_->local_of[at(composite.root)], entries, !simulated());
   composite.root_turns.resize(entries.size());
   std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
 }
@@ -474,16 +486,16 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
-        if (shape == Shape::direct && hosts > kDirectHosts) continue;
-        if (several_trees(shape) && !one_root) continue;
-        if ((shape == Shape::four_trees && hosts < 4) || (shape == Shape::eight_trees && hosts < 6)) continue;
-        if ((shape == Shape::direct || shape == Shape::quadrupling) && hosts == 2) continue;  // same as doubling
+        if ((several_trees(shape) && !one_root) || !is_worthwhile(shape, hosts)) continue;
+        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
         const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};
         for (const Framing& frames : frames_for(of_shape)) {
           Variant variant = of_shape;
           variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
+          // For long data; other shapes than these send all of it from the root's host more than once.
+          if (one_root && !simulated() && frames.frames > 1 && !once) continue;
           if (of_blocks && some_nics) {
             variant.by_turns = true;
             add(result, variant);
@@ -495,10 +507,9 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           variant.at_root = scattered_at_root;
           if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
         }
-        // Of few hosts no other shape is much shorter than a ring. In other shapes than these the root's host sends all
-        // data more than once.
-        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
-        if (!racks && once) add_forests(result, of_shape, forests);
+        // Of few hosts no other shape is much shorter than a ring.
+        const bool short_enough = simulated() || is_wide(shape) || hosts <= 2 * kShortRing;
+        if (!racks && once && short_enough) add_forests(result, of_shape, forests);
       }
     }
     if (collective != Collective::allreduce) {

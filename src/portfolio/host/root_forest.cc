@@ -144,15 +144,15 @@ struct Part {
   Step late_steps = 0;
 };
 
-// Trees in turn, in proportion to their weights: `count` of them in all.
+// Trees in turn, in proportion to their rates: `count` of them in all.
 std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
   double all = 0;
-  for (const RootTree& one : trees) all += one.weight;
+  for (const RootTree& one : trees) all += one.gbytes_per_s;
   std::vector<Amount> shares;
   std::vector<std::pair<double, std::size_t>> rest;
   int left = count;
   for (const RootTree& one : trees) {
-    const double share = one.weight / all * count;
+    const double share = one.gbytes_per_s / all * count;
     shares.push_back(static_cast<Amount>(share));
     rest.emplace_back(static_cast<double>(shares.back()) - share, rest.size());
     left -= static_cast<int>(shares.back());
@@ -162,12 +162,34 @@ std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
   return treegen::take_turns(shares);
 }
 
-// Trees alternate in proportion to how often each is there.
-void mix(std::span<int> part_of, std::size_t parts) {
-  std::vector<Amount> counts(parts, 0);
-  for (const int part : part_of) ++counts[at(part)];
-  const std::vector<int> turns = treegen::take_turns(counts);
-  for (std::size_t i = 0; i < part_of.size(); ++i) part_of[i] = turns[i % turns.size()];
+// Whether the tree has an exit at each place where the chunk enters the next host.
+bool stands_on_rails(const Part& part, const std::vector<int>& entries) {
+  return std::ranges::all_of(entries, [&](int entry) { return std::ranges::count(part.exits, entry) > 0; });
+}
+
+// Trees alternate in proportion to how often each is there; a chunk prefers one with exits at its entries,
+// which may come so many turns early or late.
+void mix(std::span<const ChunkId> order, std::span<int> part_of, const std::vector<Part>& parts,
+         const std::vector<std::vector<int>>& entries, Amount turns) {
+  std::vector<Amount> left(parts.size(), 0);
+  for (const int part : part_of) ++left[at(part)];
+  const std::vector<Amount> counts = left;
+  const auto all = static_cast<Amount>(part_of.size());
+  std::vector<Amount> credit(parts.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::size_t best = parts.size();
+    Amount most = 0;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      credit[part] += counts[part];
+      const Amount here = credit[part] + (stands_on_rails(parts[part], entries[at(order[i])]) ? turns * all : 0);
+      if (left[part] == 0 || (best < parts.size() && here <= most)) continue;
+      best = part;
+      most = here;
+    }
+    part_of[i] = static_cast<int>(best);
+    credit[best] -= all;
+    --left[best];
+  }
 }
 
 }  // namespace
@@ -175,23 +197,25 @@ void mix(std::span<int> part_of, std::size_t parts) {
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
                                  double entries, Collective collective, Rank root) {
   topology::Topology one = with_outside(links, nic_gbytes_per_s);
+  const auto widest = std::ranges::max_element(one.links, {}, &topology::Link::lanes);
+  const double gbytes_per_s_of_lane = widest->gbytes_per_s / widest->lanes;
   const bool sums = collective == Collective::reduce;
   if (sums)
     for (topology::Link& link : one.links) std::swap(link.src, link.dst);
   for (topology::Link& link : one.links)
     if (link.dst == links.ranks) link.lanes = std::max(1, static_cast<int>(link.lanes / entries));
   std::vector<RootTree> result;
+  const auto add = [&](const Tree& tree, double lanes) { result.push_back({tree, lanes * gbytes_per_s_of_lane}); };
   if (!one.shared.empty()) {
     const treegen::Packing packing = treegen::pack(one, Collective::broadcast, root);
-    for (const treegen::WeightedRoute& route : packing.routes)
-      result.push_back({route.route.out, treegen::to_double(route.weight)});
+    for (const treegen::WeightedRoute& route : packing.routes) add(route.route.out, treegen::to_double(route.weight));
     return result;
   }
   Amount rate = rate_from(one, root);
   for (const Tree& tree : first_trees(links, nic_gbytes_per_s, root)) {
     const Amount weight = most_weight(one, tree, rate);
     if (weight == 0) continue;
-    result.push_back({tree, static_cast<double>(weight)});
+    add(tree, static_cast<double>(weight));
     one = *without(one, tree, weight);
     rate -= weight;
   }
@@ -200,13 +224,14 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
   const auto trees =
       rate > 0 ? treegen::pack_whole(treegen::Links(one), demands, 1) : std::vector<treegen::WholeTree>{};
   if (!trees) return {};
-  for (const treegen::WholeTree& tree : *trees) result.push_back({tree.tree, static_cast<double>(tree.weight)});
+  for (const treegen::WholeTree& tree : *trees) add(tree.tree, static_cast<double>(tree.weight));
   return result;
 }
 
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
-                              const std::vector<int>& entries) {
+                              const std::vector<std::vector<int>>& entries, bool on_rails) {
+  const double chunks_off_rail = on_rails ? 2 : 0;
   std::vector<Part> parts;
   Step early_steps = 0;
   Step late_steps = 0;
@@ -219,12 +244,14 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
   std::vector<int> part_of = turns(trees, chunks);
   std::stable_sort(part_of.begin(), part_of.end(),
                    [&](int a, int b) { return parts[at(a)].exits.size() < parts[at(b)].exits.size(); });
+  const auto count = [&](ChunkId chunk) { return entries[at(chunk)].size(); };
   std::vector<ChunkId> order(entries.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return entries[at(a)] < entries[at(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return count(a) < count(b); });
   for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
-    while (end < order.size() && entries[at(order[end])] == entries[at(order[first])]) ++end;
-    mix(std::span(part_of).subspan(first, end - first), parts.size());
+    while (end < order.size() && count(order[end]) == count(order[first])) ++end;
+    mix(std::span(order).subspan(first, end - first), std::span(part_of).subspan(first, end - first), parts, entries,
+        on_rails ? 2 : 0);
   }
   const bool sums = collective == Collective::reduce;
   compose::RootHost result;
@@ -232,12 +259,14 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
   result.returns.resize(entries.size());
   result.split = sums ? late_steps : early_steps;
   std::vector<int> used(at(links.ranks), 0);  // by device: chunks that leave by its NIC
-  const auto busy = [&](int device) { return used[at(device)] / nic_gbytes_per_s[at(device)]; };
   std::vector<schedule::Send> sends;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ChunkId chunk = order[i];
     const Part& part = parts[at(part_of[i])];
-    for (int entry = 0; entry < entries[at(chunk)]; ++entry) {
+    for (const int entry : entries[at(chunk)]) {
+      const auto busy = [&](int device) {
+        return (used[at(device)] + (device == entry ? 0 : chunks_off_rail)) / nic_gbytes_per_s[at(device)];
+      };
       const auto exit =
           *std::min_element(part.exits.begin(), part.exits.end(), [&](int a, int b) { return busy(a) < busy(b); });
       ++used[at(exit)];

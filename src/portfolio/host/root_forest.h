@@ -18,7 +18,7 @@ namespace sccl::portfolio {
 // Over a host's devices and `outside`, which has the next number. For Reduce read backwards.
 struct RootTree {
   treegen::Tree tree;
-  double weight = 0;
+  double gbytes_per_s = 0;  // what it carries of all that leaves the root
 };
 
 // Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0. A chunk enters the next host at so many
@@ -27,10 +27,15 @@ struct RootTree {
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
                                  double entries, Collective collective, Rank root);
 
-// One chunk for each of the Broadcast's or Reduce's: `entries` says at how many devices the chunk enters the next host,
-// each of which gets it from an exit of its own. Chunks of many entries take trees that have many exits.
+// One chunk for each of the Broadcast's or Reduce's, in the order in which they leave: `entries` says at which devices
+// the chunk enters the next host, each of which gets it from an exit of its own. Chunks of many entries take trees that
+// have many exits.
+//
+// `on_rails`: as far as NICs stay evenly busy, exits are at the positions of the entries. A NIC that serves few
+// connections sends chunks in their order, one that serves many sends them by turns of its connections, and a chunk
+// whose turn comes late delays all behind it, on the way to all hosts. An order by time does better without.
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
-                              const std::vector<int>& entries);
+                              const std::vector<std::vector<int>>& entries, bool on_rails);
 
 }  // namespace sccl::portfolio
