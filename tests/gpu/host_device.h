@@ -70,6 +70,7 @@ struct HostPlace {
   u32 block_index = 0;
   const std::atomic<bool>* vanished = nullptr;
   void* block_memory = nullptr;
+  void (*at_barrier)() = nullptr;
 };
 inline thread_local HostPlace place;
 
@@ -83,6 +84,7 @@ inline u32 block_index() { return place.block_index; }
 inline u32 unhoisted(u32 value) { return value; }
 inline void block_sync() {
   end_if_vanished();
+  if (place.at_barrier != nullptr) place.at_barrier();
   if (place.threads > 1) place.block->barrier.arrive_and_wait();
   end_if_vanished();
 }
@@ -279,6 +281,13 @@ inline void launch_move_on_host(const MoveArguments& arguments, u32 blocks, u32 
   });
 }
 
+// Whether the interpreter has moved data, and not the straight way (kernels/gpu/straight_operation.h) all of it, since
+// a test set this to false. The leader looks at each barrier, of which every move has one.
+inline std::atomic<bool> interpreter_moved{false};
+inline void look_for_interpreter() {
+  if (block_memory().begun.motion != Motion::none) interpreter_moved.store(true, std::memory_order_relaxed);
+}
+
 // A launch as a driver would do it.
 inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threads, u64 places_bytes,
                            Serves serves = Serves::one_operation) {
@@ -291,6 +300,7 @@ inline void launch_on_host(const CallArguments& arguments, u32 blocks, u32 threa
   on_grid(blocks, threads, [&](u32 block, u32) {
     u8* const block_places = reinterpret_cast<u8*>(places[block].data());
     place.block_memory = memories[block].get();
+    if (place.thread == 0) place.at_barrier = look_for_interpreter;
     serves == Serves::any_operation ? run_call<ReducingAny>(arguments, block_places)
                                     : run_call<ReducingOne>(arguments, block_places);
   });
