@@ -53,8 +53,9 @@ void fake_cuda_set_connections(int channels) { state().connections = channels; }
 void fake_cuda_set_multiprocessors(int count) {
   State& s = state();
   s.multiprocessors = count;
-  for (Context& context : s.contexts) context.room.set_halves(2 * count);
+  for (Context& context : s.contexts) context.room.set_multiprocessors(count);
 }
+int fake_cuda_blocks(int device) { return context_of(device).room.blocks(); }
 void fake_cuda_tolerate_stuck(int after_ms) {
   State& s = state();
   const std::lock_guard lock(s.mutex);

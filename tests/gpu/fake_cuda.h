@@ -50,7 +50,9 @@ void fake_cuda_set_strict(int strict);  // 1
 void fake_cuda_spare_this_thread(int spared);
 // Hardware queues of a device, for streams that are made from now on. CUDA_DEVICE_MAX_CONNECTIONS, else 8.
 void fake_cuda_set_connections(int channels);
+// Each has room for blocks as one of an H100 has. A kernel's blocks begin before those of the next one.
 void fake_cuda_set_multiprocessors(int count);  // 8
+int fake_cuda_blocks(int device);               // that have begun and not ended
 // A wait that does not end aborts the program after 30 s with a line on stderr; here it fails after so long, and the
 // line is kept. 0: as before.
 void fake_cuda_tolerate_stuck(int after_ms);

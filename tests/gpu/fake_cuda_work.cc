@@ -18,10 +18,17 @@ int blocks_of_multiprocessor(const std::string& image) {
   const std::size_t at = image.find(mark);
   return at == std::string::npos ? 0 : std::atoi(image.c_str() + at + mark.size());
 }
-// A kernel that promises nothing may need all registers, whatever its threads.
-int halves_of_block(int blocks_of_multiprocessor, unsigned threads) {
-  if (blocks_of_multiprocessor == 0) return 2;
-  return blocks_of_multiprocessor == 1 && threads > sccl::device::gpu::kUsualThreads ? 2 : 1;
+// The compiler gives each thread as many registers as the promise allows. A kernel that promises nothing may need all
+// registers, whatever its threads.
+BlockNeeds needs_of(int blocks_of_multiprocessor, unsigned threads, unsigned shared_bytes) {
+  constexpr int kReserved = 1024;  // by the system, of each block's shared memory
+  const auto most_threads = static_cast<int>(sccl::device::gpu::kMostThreads);
+  const int all = kWholeMultiprocessor.registers;
+  const int registers = blocks_of_multiprocessor == 0
+                            ? all
+                            : static_cast<int>(threads) * (all / (blocks_of_multiprocessor * most_threads));
+  return {1, static_cast<int>(threads), registers,
+          static_cast<int>(sizeof(sccl::device::gpu::BlockMemory) + shared_bytes) + kReserved};
 }
 
 // Where a peer's memory lies that nobody has opened to the device; "": nowhere.
@@ -96,6 +103,14 @@ SharedTurns& shared_turns() {
       ::mmap(nullptr, sizeof(SharedTurns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   return *turns;
 }
+
+std::chrono::milliseconds patience() { return std::chrono::milliseconds(state().patience_ms); }
+void tell_no_room(const BlockNeeds& block, const std::string& kernel) {
+  tell_stuck("a block of " + kernel + " with " + std::to_string(block.threads) + " threads and " +
+             std::to_string(block.registers) + " registers has found no multiprocessor with so much free in " +
+             std::to_string(state().patience_ms) + " ms");
+}
+
 // Before the program forks.
 [[maybe_unused]] static SharedTurns& turns_at_load = shared_turns();
 
@@ -421,9 +436,10 @@ int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned thr
       working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
     };
   found->push(
-      Work{[body = std::move(body), name, halves = halves_of_block(function.blocks_of_multiprocessor, threads)] {
+      Work{[body = std::move(body), name, needs = needs_of(function.blocks_of_multiprocessor, threads, shared_bytes)] {
              const TurnOnDevice turn(working->device);
-             sccl::device::gpu::host_block_halves = halves;
+             needs_of_block = needs;
+             launched_kernel = name;
              body();
              State& s = state();
              s.kernels.fetch_add(1);

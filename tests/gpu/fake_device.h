@@ -11,12 +11,16 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "gpu/host_device.h"
+#include "gpu/multiprocessors.h"
 
 namespace fake {
 
@@ -61,28 +65,42 @@ struct SharedTurns {
 };
 SharedTurns& shared_turns();
 
-// Registers and shared memory of a multiprocessor are counted in halves (halves_of_block).
+// A block has found no multiprocessor for as long as the fake waits; it waits on.
+void tell_no_room(const BlockNeeds& block, const std::string& kernel);
+std::chrono::milliseconds patience();
+
+// Of the thread that launches: whose blocks these are.
+inline thread_local BlockNeeds needs_of_block;
+inline thread_local std::string launched_kernel;
+
 class Room final : public sccl::device::gpu::HostGpu {
  public:
-  void set_halves(int halves) {
+  void set_multiprocessors(int count) {
     {
       const std::lock_guard lock(mutex_);
-      halves_ = halves;
+      multiprocessors_.resize(count);
     }
     changed_.notify_all();
   }
-  bool enter_block(int halves) override {
+  int blocks() {
+    const std::lock_guard lock(mutex_);
+    return multiprocessors_.blocks();
+  }
+  std::optional<Seat> enter_block() override {
+    const BlockNeeds needs = needs_of_block;
+    std::optional<int> found;
+    const auto look = [&] {
+      return vanished.load(std::memory_order_acquire) || (found = multiprocessors_.place(needs)).has_value();
+    };
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return vanished.load(std::memory_order_acquire) || used_ + halves <= halves_; });
-    used_ += halves;
-    return !vanished.load(std::memory_order_acquire);
-  }
-  void leave_block(int halves) override {
-    {
-      const std::lock_guard lock(mutex_);
-      used_ -= halves;
+    if (!changed_.wait_for(lock, patience(), look)) {
+      lock.unlock();
+      tell_no_room(needs, launched_kernel);
+      lock.lock();
+      changed_.wait(lock, look);
     }
-    changed_.notify_all();
+    if (!found) return std::nullopt;
+    return [this, needs, at = *found] { leave_block(at, needs); };
   }
   void vanish() {
     {
@@ -93,10 +111,17 @@ class Room final : public sccl::device::gpu::HostGpu {
   }
 
  private:
+  void leave_block(int multiprocessor, const BlockNeeds& needs) {
+    {
+      const std::lock_guard lock(mutex_);
+      multiprocessors_.end(multiprocessor, needs);
+    }
+    changed_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  int halves_ = 16;
-  int used_ = 0;
+  Multiprocessors multiprocessors_{8};
 };
 
 // Of one device in this process.

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -34,15 +35,15 @@ struct alignas(16) Vector {
 class HostGpu {
  public:
   virtual ~HostGpu() = default;
-  // Waits for room for one more block. False: nothing runs here any more.
-  virtual bool enter_block(int halves) = 0;
-  virtual void leave_block(int halves) = 0;
+  // Waits for room for one more block of the kernel that this thread launches. The result is called when the block has
+  // ended; none: nothing runs here any more.
+  using Seat = std::function<void()>;
+  virtual std::optional<Seat> enter_block() = 0;
 
   std::mutex dispatch;  // blocks of one kernel begin before those of the next
   std::atomic<bool> vanished{false};
 };
 inline thread_local HostGpu* host_gpu = nullptr;  // of the thread that launches
-inline thread_local int host_block_halves = 1;    // what a block of its kernel takes
 struct Vanished {};                               // thrown in the threads of a kernel that is no more
 
 struct HostBlock {
@@ -59,6 +60,7 @@ struct HostBlock {
   std::barrier<> barrier;
   std::atomic<u32> dissent{0};
   std::atomic<u32> ended{0};
+  HostGpu::Seat leave;
   u32 warp_lanes = 0;
   std::vector<std::unique_ptr<HostWarp>> warps;
 };
@@ -172,8 +174,7 @@ inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block,
   std::vector<std::unique_ptr<HostBlock>> states;
   std::vector<std::thread> running;
   HostGpu* const gpu = host_gpu;
-  const int halves = host_block_halves;
-  const auto run = [gpu, halves, threads, &body](HostBlock* state, u32 block, u32 thread) {
+  const auto run = [gpu, threads, &body](HostBlock* state, u32 block, u32 thread) {
     place = {state, thread, threads, block, gpu == nullptr ? nullptr : &gpu->vanished};
     warp_place = state->place_in_warp(block, thread);
     try {
@@ -182,17 +183,16 @@ inline void on_grid(u32 blocks, u32 threads, const std::function<void(u32 block,
       state->barrier.arrive_and_drop();
       if (warp_place.warp != nullptr) warp_place.warp->barrier.arrive_and_drop();
     }
-    if (gpu != nullptr && state->ended.fetch_add(1) + 1 == threads) gpu->leave_block(halves);
+    if (gpu != nullptr && state->ended.fetch_add(1) + 1 == threads) state->leave();
   };
   {
     std::unique_lock<std::mutex> dispatching;
     if (gpu != nullptr) dispatching = std::unique_lock(gpu->dispatch);
     for (u32 block = 0; block < blocks; ++block) {
-      if (gpu != nullptr && !gpu->enter_block(halves)) {
-        gpu->leave_block(halves);
-        break;
-      }
+      std::optional<HostGpu::Seat> seat;
+      if (gpu != nullptr && !(seat = gpu->enter_block())) break;
       states.push_back(std::make_unique<HostBlock>(threads));
+      if (seat) states.back()->leave = std::move(*seat);
       for (u32 thread = 0; thread < threads; ++thread) running.emplace_back(run, states.back().get(), block, thread);
     }
   }
