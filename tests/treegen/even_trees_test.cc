@@ -71,6 +71,8 @@ TEST_CASE("even trees of each rank are nearly as good as the best packing, for c
       const auto best = plan(machine, collective, 0, {CapacityUnit::gbytes_per_s, TreeWeights::any});
       REQUIRE(best);
       CHECK(schedule::busiest_us_per_byte(made) < 1.1 * schedule::busiest_us_per_byte(*best));
+      for (const schedule::Schedule* one : {&made, &*best})
+        CHECK(least_busiest_us_per_byte(machine, collective) < (1 + 1e-9) * schedule::busiest_us_per_byte(*one));
     }
 }
 
@@ -93,6 +95,9 @@ TEST_CASE("even trees are nearly as good as the best packing") {
     const auto best = plan(machine, Collective::allreduce, 0, {CapacityUnit::gbytes_per_s, TreeWeights::any});
     REQUIRE(best);
     CHECK(schedule::busiest_us_per_byte(made) < 1.1 * schedule::busiest_us_per_byte(*best));
+    const double least_us = least_busiest_us_per_byte(machine, Collective::allreduce);
+    for (const schedule::Schedule* one : {&made, &*best})
+      CHECK(least_us < (1 + 1e-9) * schedule::busiest_us_per_byte(*one));
   }
 }
 

@@ -175,14 +175,14 @@ std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topol
   return kind;
 }
 
-double simulated_us(const schedule::Schedule& schedule, double chunk_bytes) {
+double simulated_us(const schedule::Simulator& simulator, int chunks, double chunk_bytes) {
   schedule::SimulationOptions options;
-  options.bytes = chunk_bytes * schedule.chunks_per_rank;
+  options.bytes = chunk_bytes * chunks;
   options.slice_bytes = chunk_bytes;
   options.slots = kSlots;
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
-  return schedule::simulate(schedule, options).time_us;
+  return simulator.run(options).time_us;
 }
 
 // The closed form goes through the times of short and of long chunks.
@@ -191,8 +191,9 @@ compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster
   cost.frames = frames;
   const int chunks = schedule.chunks_per_rank;
   cost.chunk_per_byte = 1.0 / chunks;
-  const double short_us = simulated_us(schedule, kShortChunk);
-  const double long_us = simulated_us(schedule, kLongChunk);
+  const schedule::Simulator simulator(schedule);
+  const double short_us = simulated_us(simulator, chunks, kShortChunk);
+  const double long_us = simulated_us(simulator, chunks, kLongChunk);
   cost.host_us_per_byte =
       std::max((long_us - short_us) / ((kLongChunk - kShortChunk) * chunks), schedule::busiest_us_per_byte(schedule));
   const double rest_us = short_us - cost.host_us_per_byte * kShortChunk * chunks;
@@ -245,6 +246,12 @@ double least_busy_us_per_byte(const std::vector<CompositeCandidate>& candidates)
   return least;
 }
 
+// Mostly the links of one rank have to carry as much with any trees: these need not be found then.
+bool cannot_be_below(double us_per_byte, const topology::Topology& topology, Collective collective) {
+  constexpr double kRounded = 1 - 1e-9;
+  return kRounded * treegen::least_busiest_us_per_byte(topology, collective) >= us_per_byte;
+}
+
 double busiest_us_per_byte(const topology::Topology& topology, const std::vector<Tree>& trees) {
   std::vector<schedule::Send> sends;
   for (std::size_t tree = 0; tree < trees.size(); ++tree)
@@ -277,13 +284,15 @@ void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_p
                     Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
   const int ranks = topology->ranks;
   if (ranks > kMostFlatRanks) return;
+  const double least_us = kLessForBlocks * least_busy_us_per_byte(result);
+  if (cannot_be_below(least_us, *topology, collective)) return;
   const bool sums = collective == Collective::reducescatter;
   const int trees_of_rank = std::max(1, kTreesOfBlocks / ranks);
   const std::vector<Tree> trees =
       treegen::even_trees_of_ranks(*topology, sums ? treegen::Reading::sums : treegen::Reading::copies, trees_of_rank);
   if (trees.empty()) return;
   const double busiest_us = schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective));
-  if (busiest_us >= kLessForBlocks * least_busy_us_per_byte(result)) return;
+  if (busiest_us >= least_us) return;
   auto kind = kind_of(*topology, trees, collective);
   if (kind == nullptr) return;
   std::vector<Rank> roots(at(ranks));
@@ -305,6 +314,7 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
                              const topology::Cluster& cluster, compose::Verifier& verifier) {
   if (topology->ranks > kMostEvenTreeRanks) return;
   double least_us = kClearlyLess * least_busy_us_per_byte(result);
+  if (cannot_be_below(least_us, *topology, Collective::allreduce)) return;
   for (const auto& [count, frames] : trees_for(topology->ranks)) {
     const std::vector<Tree> trees = treegen::even_trees(*topology, count);
     if (trees.empty()) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "schedule/edge_index.h"
 #include "schedule/simulation/cost.h"
@@ -192,6 +193,30 @@ class EvenTrees {
 };
 
 }  // namespace
+
+double least_busiest_us_per_byte(const Topology& topology, Collective collective) {
+  const double others = topology.ranks - 1;
+  std::vector<double> in(at(topology.ranks), 0);
+  std::vector<double> out(at(topology.ranks), 0);
+  for (const topology::Link& link : topology.links) {
+    if (link.dst < topology.ranks) in[at(link.dst)] += link.gbytes_per_s;
+    if (link.src < topology.ranks) out[at(link.src)] += link.gbytes_per_s;
+  }
+  const auto us = [](double bytes, double gbytes_per_s) {
+    return gbytes_per_s > 0 ? bytes / (gbytes_per_s * 1e3) : kFar;
+  };
+  // What every rank gets, and what every rank passes on, at least; and what all of them get together.
+  const bool copies = collective == Collective::allgather;
+  const bool sums = collective == Collective::reducescatter;
+  const double enters = copies ? others : sums ? 1.0 / topology.ranks : 1;
+  const double leaves = sums ? others / topology.ranks : 1;
+  const double all = copies ? others * topology.ranks : sums ? others : 2 * others;
+  double least = std::max(us(all, std::accumulate(in.begin(), in.end(), 0.0)),
+                          us(all, std::accumulate(out.begin(), out.end(), 0.0)));
+  for (std::size_t rank = 0; rank < in.size(); ++rank)
+    least = std::max({least, us(enters, in[rank]), us(leaves, out[rank])});
+  return least;
+}
 
 std::vector<Tree> even_trees(const Topology& topology, int count) {
   if (topology.ranks < 2) return {};

@@ -18,6 +18,11 @@ namespace sccl::treegen {
 // O(count x ranks^2 x links of a path).
 std::vector<Tree> even_trees(const Topology& topology, int count);
 
+// No trees of an AllGather, a ReduceScatter or an AllReduce leave the busiest link less to do: what enters or leaves
+// one rank at least, or all of them together, over all links there. Per byte of L (schedule/simulation/cost.h).
+// O(links).
+double least_busiest_us_per_byte(const Topology& topology, Collective collective);
+
 // What passes the trees: copies from the roots, or sums to them.
 enum class Reading : std::uint8_t { copies, sums };
 
