@@ -54,12 +54,33 @@ class TourSearch {
     tour_ = {0};
     visited_.assign(static_cast<std::size_t>(widths_.ranks()), false);
     visited_[0] = true;
-    if (!extend()) return std::nullopt;
+    if (!joined() || !extend()) return std::nullopt;
     return tour_;
   }
 
  private:
   bool leads(Rank from, Rank to) const { return widths_(from, to) >= least_; }
+
+  // Whether rank 0 reaches every rank, and every rank reaches rank 0. Where they do not, the search would go through
+  // all its steps in vain.
+  bool joined() const {
+    return reaches_all([&](Rank from, Rank to) { return leads(from, to); }) &&
+           reaches_all([&](Rank from, Rank to) { return leads(to, from); });
+  }
+
+  template <typename Leads>
+  bool reaches_all(Leads&& leads) const {
+    std::vector<bool> reached(visited_.size(), false);
+    reached[0] = true;
+    std::vector<Rank> found{0};
+    for (std::size_t at = 0; at < found.size(); ++at)
+      for (Rank to = 0; to < widths_.ranks(); ++to) {
+        if (reached[static_cast<std::size_t>(to)] || !leads(found[at], to)) continue;
+        reached[static_cast<std::size_t>(to)] = true;
+        found.push_back(to);
+      }
+    return found.size() == visited_.size();
+  }
 
   int ways_onward(Rank from) const {
     int ways = 0;

@@ -5,6 +5,10 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
+
+#include "base/splitmix.h"
+#include "schedule/simulation/least_heap.h"
 
 using namespace sccl;
 
@@ -36,4 +40,22 @@ TEST_CASE("events come in order of time, those of equal times in the order in wh
     CHECK(ended == expected.empty());
     if (!ended) CHECK(expected.begin()->first > last);
   }
+}
+
+TEST_CASE("a heap gives what was put in, the least first, also where more is put in between") {
+  schedule::LeastHeap<std::uint64_t> heap;
+  std::multiset<std::uint64_t> inside;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const std::uint64_t random = splitmix64(i);
+    if (random % 3 != 0 || inside.empty()) {
+      heap.push(random % 1000);
+      inside.insert(random % 1000);
+      continue;
+    }
+    REQUIRE(heap.top() == *inside.begin());
+    heap.pop();
+    inside.erase(inside.begin());
+  }
+  for (; !inside.empty(); inside.erase(inside.begin()), heap.pop()) REQUIRE(heap.top() == *inside.begin());
+  CHECK(heap.empty());
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -130,22 +132,24 @@ class ChunkState {
 
   // `sends` are this chunk's sends of one step.
   void advance(std::vector<Send>::const_iterator begin, std::vector<Send>::const_iterator end) {
-    std::vector<std::pair<Rank, RankSet>> arrivals;
-    std::vector<const Send*> seen;
+    const auto count = static_cast<std::size_t>(end - begin);
+    if (arrivals_.size() < count) arrivals_.resize(count);
+    std::vector<const Send*>& seen = seen_;
+    seen.clear();
     for (auto send = begin; send != end; ++send) {
       const RankSet& value = values_[static_cast<std::size_t>(send->src)];
       if (value.empty()) refuse(*send, fmt::format("rank {} holds nothing of the chunk before this step", send->src));
       for (const Send* other : seen)
         if (other->dst == send->dst && (other->kind == SendKind::copy || send->kind == SendKind::copy))
           refuse(*send, fmt::format("rank {} receives a copy and something else of the chunk in this step", send->dst));
+      arrivals_[seen.size()] = value;
       seen.push_back(&*send);
-      arrivals.emplace_back(send->dst, value);
     }
     std::size_t index = 0;
     for (auto send = begin; send != end; ++send, ++index) {
       RankSet& value = values_[static_cast<std::size_t>(send->dst)];
       visited_.push_back(send->dst);
-      const RankSet& arriving = arrivals[index].second;
+      const RankSet& arriving = arrivals_[index];
       if (send->kind == SendKind::copy) {
         value = arriving;
         continue;
@@ -191,7 +195,26 @@ class ChunkState {
   ChunkId chunk_ = 0;
   std::vector<RankSet> values_;  // empty except at the visited ranks
   std::vector<Rank> visited_;    // may hold a rank more than once
+  // Of one step; kept, because a step has few sends and there are many steps.
+  std::vector<RankSet> arrivals_;
+  std::vector<const Send*> seen_;
 };
+
+// By chunk, then step, source and destination.
+std::vector<Send> in_order(const Schedule& schedule) {
+  std::vector<std::size_t> first(static_cast<std::size_t>(schedule.chunks) + 1, 0);
+  for (const Send& send : schedule.sends) ++first[static_cast<std::size_t>(send.chunk) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<Send> sends(schedule.sends.size());
+  std::vector<std::size_t> next(first.begin(), first.end() - 1);
+  for (const Send& send : schedule.sends) sends[next[static_cast<std::size_t>(send.chunk)]++] = send;
+  for (std::size_t chunk = 0; chunk + 1 < first.size(); ++chunk)
+    std::sort(sends.begin() + static_cast<std::ptrdiff_t>(first[chunk]),
+              sends.begin() + static_cast<std::ptrdiff_t>(first[chunk + 1]), [](const Send& a, const Send& b) {
+                return std::tie(a.step, a.src, a.dst) < std::tie(b.step, b.src, b.dst);
+              });
+  return sends;
+}
 
 }  // namespace
 
@@ -205,10 +228,7 @@ void verify(const Schedule& schedule) {
   check_fields(schedule);
   check_bandwidth(schedule);
 
-  std::vector<Send> sends = schedule.sends;
-  std::sort(sends.begin(), sends.end(), [](const Send& a, const Send& b) {
-    return std::tie(a.chunk, a.step, a.src, a.dst) < std::tie(b.chunk, b.step, b.src, b.dst);
-  });
+  const std::vector<Send> sends = in_order(schedule);
   auto next = sends.cbegin();
   ChunkState state(schedule);
   for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {

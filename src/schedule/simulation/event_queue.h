@@ -4,13 +4,14 @@
 // different times are sorted.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "schedule/simulation/least_heap.h"
 
 namespace sccl::schedule {
 
@@ -34,10 +35,9 @@ class EventQueue {
   template <typename Handle>
   bool run_until(const Time& last, Handle handle) {
     while (!times_.empty()) {
-      if (times_.front().time > last) return false;
-      std::pop_heap(times_.begin(), times_.end(), Later{});
-      const Pending first = times_.back();
-      times_.pop_back();
+      const Pending first = times_.top();
+      if (first.time > last) return false;
+      times_.pop();
       // By index: handling an event may add to this bucket, or may reallocate the list of buckets.
       for (std::size_t i = 0; i < buckets_[first.bucket].size(); ++i)
         handle(first.time, Event(buckets_[first.bucket][i]));
@@ -54,8 +54,8 @@ class EventQueue {
     Time time = 0;
     std::size_t bucket = 0;
   };
-  struct Later {
-    bool operator()(const Pending& a, const Pending& b) const { return a.time > b.time; }
+  struct Earlier {
+    bool operator()(const Pending& a, const Pending& b) const { return a.time < b.time; }
   };
   static constexpr Time kNoTime = std::numeric_limits<Time>::quiet_NaN();  // equals nothing
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -79,8 +79,7 @@ class EventQueue {
       if (table_[place].time == time) return table_[place].bucket;
     const std::size_t bucket = take_bucket();
     table_[place] = {time, bucket};
-    times_.push_back({time, bucket});
-    std::push_heap(times_.begin(), times_.end(), Later{});
+    times_.push({time, bucket});
     if (++used_ * 2 > table_.size()) grow();
     return bucket;
   }
@@ -119,9 +118,9 @@ class EventQueue {
     return bucket;
   }
 
-  std::vector<Pending> times_;  // a heap, earliest first
-  std::vector<Place> table_;    // the bucket of each time in times_, and of the time that is handled
-  std::size_t used_ = 0;        // places of table_
+  LeastHeap<Pending, Earlier> times_;
+  std::vector<Place> table_;  // the bucket of each time in times_, and of the time that is handled
+  std::size_t used_ = 0;      // places of table_
   std::vector<std::vector<Event>> buckets_;
   std::vector<std::size_t> unused_;
   Time recent_time_ = kNoTime;  // of the last event that was added
