@@ -82,6 +82,48 @@ TEST_CASE("composites in the order of time are what their flat form is, and turn
   CHECK(ordered > 50);
 }
 
+TEST_CASE("frames that are alike have the same moves, and hosts exchange a chunk at the ranks that are found") {
+  int fewer = 0;
+  for (const topology::Topology& machine : {topology::preset("2*pcie4"), topology::preset("3*nvpairs4"), uneven(),
+                                            racks(2, 2, 2), one_nic(), in_a_row(3, 2, {4, 4, 4})})
+    for_every_composite(machine, [&](const compose::Composite& composite) {
+      const schedule::ChunkEnds ends = schedule::ends(composite.collective, composite.ranks(), composite.root, 0);
+      const bool by_trees =
+          (ends.everyone_contributes || ends.everyone_receives) && composite.meeting == compose::Meeting::trees;
+      const compose::Routes routes(composite);
+      fewer += routes.frames_in_turn() < composite.frames ? 1 : 0;
+      std::vector<compose::Move> moves, of_first;
+      std::vector<Rank> found;
+      for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk) {
+        const auto [first, later] = routes.in_first_frames(chunk);
+        std::set<Rank> exchange;
+        for (Rank rank = 0; rank < composite.ranks(); ++rank) {
+          moves.clear();
+          of_first.clear();
+          routes.moves(chunk, rank, moves);
+          routes.moves(first, rank, of_first);
+          REQUIRE(moves.size() == of_first.size());
+          for (std::size_t i = 0; i < moves.size(); ++i) {
+            const compose::Move& one = of_first[i];
+            const bool same = moves[i].step == one.step + later && moves[i].peer == one.peer &&
+                              moves[i].sends == one.sends && moves[i].kind == one.kind;
+            REQUIRE(same);
+            if (routes.host_of(rank) != routes.host_of(one.peer)) exchange.insert(rank);
+          }
+        }
+        if (!by_trees) continue;
+        std::set<Rank> all_found;
+        for (int host = 0; host < static_cast<int>(composite.hosts.size()); ++host) {
+          routes.find_exchanging(chunk, host, found);
+          all_found.insert(found.begin(), found.end());
+        }
+        // Entries that pass nothing on may be among them.
+        REQUIRE(std::ranges::includes(all_found, exchange));
+      }
+    });
+  CHECK(fewer > 10);
+}
+
 TEST_CASE("an order that turns round what a rank does, or lacks steps, is refused") {
   for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reduce}) {
     portfolio::CompositePlanner planner(topology::preset("3*nvpairs4"));

@@ -319,13 +319,15 @@ class Loads {
   // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
   void load_by_moves(int host) {
     const double bytes = 1.0 / routes_.chunks();
+    std::map<Rank, std::pair<double, double>> passes;  // in, out
+    std::vector<Rank> exchanging;
     std::vector<Move> moves;
-    for (const Rank rank : composite_.hosts[at(host)].ranks) {
-      double in = 0;
-      double out = 0;
-      for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
+    for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
+      routes_.find_exchanging(chunk, host, exchanging);
+      for (const Rank rank : exchanging) {
         moves.clear();
         routes_.moves(chunk, rank, moves);
+        auto& [in, out] = passes[rank];
         for (const Move& move : moves) {
           const int other = routes_.host_of(move.peer);
           if (other == host) continue;
@@ -334,6 +336,9 @@ class Loads {
             pass_back(host, other, bytes);
         }
       }
+    }
+    for (const Rank rank : composite_.hosts[at(host)].ranks) {
+      const auto [in, out] = passes[rank];
       const topology::Attachment& way = model_.cluster().attachments[at(rank)];
       if (out > 0) add(way.up, out, 1);
       if (in > 0) add(way.down, in, 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 namespace sccl::compose {
@@ -84,6 +85,7 @@ Routes::Routes(const Composite& composite)
   steps_ = depth_in_ + depth_out_ + depth_home_in_ + depth_home_out_ + depth_root_ + 2 * depth_between_ +
            2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
   if (composite.order) steps_ = composite.order->steps;
+  frames_in_turn_ = turn_of_frames();
 }
 
 Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
@@ -127,20 +129,28 @@ int Routes::strands() const {
   return std::max(1, has_strands_of_ports() ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
 }
 
-// See Ends::root_turn, root_host() and Ends::tree_turn.
-bool Routes::frames_differ() const {
-  if (depth_home_in_ > 0) return true;
-  if (composite_.at_root && at(pieces_) % composite_.root_turns.size() != 0) return true;
+// See Ends::root_turn, root_host() and Ends::tree_turn: what they take in turn, and by how much a frame moves them on.
+int Routes::turn_of_frames() const {
+  const std::size_t frames = at(composite_.frames);
+  std::size_t turn = 1;
+  const auto take = [&](std::size_t count, std::size_t by) {
+    if (count > 1) turn = std::min(frames, std::lcm(turn, count / std::gcd(count, by)));
+  };
+  const bool entries = depth_home_in_ > 0;
+  if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
+  if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
   for (const Tier& tier : composite_.tiers)
     for (const auto& trees : tier.of_roots)
-      if (!trees.empty() && at(pieces_) % trees.size() != 0) return true;
-  return false;
+      if (owners() > 1 || entries) take(trees.size(), owners() > 1 ? at(pieces_) : 1);
+  return static_cast<int>(turn);
 }
 
-std::pair<ChunkId, Step> Routes::in_first_frame(ChunkId chunk) const {
+std::pair<ChunkId, Step> Routes::in_first_frames(ChunkId chunk) const {
+  if (composite_.order) return {chunk, 0};
   const Part of = part(chunk);
-  if (composite_.order || of.frame == 0 || frames_differ()) return {chunk, 0};
-  return {chunk - of.frame * owners(), start(of) - start({of.whole, 0})};
+  const int frame = of.frame % frames_in_turn_;
+  if (frame == of.frame) return {chunk, 0};
+  return {chunk - (of.frame - frame) * owners(), start(of) - start({of.whole, frame})};
 }
 
 int Routes::starts_of_frame() const { return composite_.staggered ? std::min(strands(), composite_.frame_steps) : 1; }

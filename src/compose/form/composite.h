@@ -188,9 +188,16 @@ class Routes {
   // The root host of the trees that carry the chunk.
   int root_host(ChunkId chunk) const;
 
-  // A chunk of the same ranks and sends, in the first frame, and how many steps earlier its sends are. Where frames
-  // differ: the chunk itself.
-  std::pair<ChunkId, Step> in_first_frame(ChunkId chunk) const;
+  // A chunk of the same ranks and sends, in one of the first frames_in_turn() frames, and how many steps earlier its
+  // sends are. With an order: the chunk itself.
+  std::pair<ChunkId, Step> in_first_frames(ChunkId chunk) const;
+
+  // After so many frames the roots, trees and turns of chunks are the same again.
+  int frames_in_turn() const { return frames_in_turn_; }
+
+  // Finds the host's ranks that exchange the chunk with other hosts, each once. Not of unicast chunks, nor of a
+  // butterfly.
+  void find_exchanging(ChunkId chunk, int host, std::vector<Rank>& ranks) const;
 
   // How many different steps the strands of one frame begin in.
   int starts_of_frame() const;
@@ -256,7 +263,7 @@ class Routes {
   Rank port(const Ends& ends, int host) const;
   int root_host(const Ends& ends) const;
   const Tree& tree(int tier, int group, int root_host, const Ends& ends) const;
-  bool frames_differ() const;
+  int turn_of_frames() const;
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;
   int lead_host(int tier, int member, int root_host, const Ends& ends) const;
@@ -301,6 +308,7 @@ class Routes {
   Step depth_between_ = 0;
   Step depth_root_ = 0;
   bool has_returns_ = false;
+  int frames_in_turn_ = 1;
   Step depth_home_in_ = 0;  // 0 without entries
   Step depth_home_out_ = 0;
   Step depth_hosts_ = 0;  // of all tiers

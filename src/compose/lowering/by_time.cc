@@ -17,7 +17,7 @@ constexpr Step kNoStep = -1;
 }  // namespace
 
 Ordered order_by_time(const Composite& composite) {
-  schedule::Schedule flat = expand(composite);
+  schedule::Schedule flat = expand_without_rounds(composite);
   // Trees of all ranks are deep, and frames tell little about when their chunks should begin.
   const bool deep = composite.hosts.size() == 1 && composite.collective != Collective::allreduce;
   const auto urgency = deep ? schedule::Urgency::longest_way : schedule::Urgency::first_step;
@@ -31,16 +31,18 @@ Ordered order_by_time(const Composite& composite) {
     if (table.empty()) table.assign(static_cast<std::size_t>(flat.chunks) * ranks, kNoStep);
     Step& place =
         table[static_cast<std::size_t>(send.chunk) * ranks + static_cast<std::size_t>(copy ? send.dst : send.src)];
-    if (place != kNoStep) return {nullptr, std::move(flat)};
+    if (place != kNoStep) {
+      flat.rounds = schedule::needed_rounds(flat);
+      return {nullptr, std::move(flat)};
+    }
     place = steps[i];
     order->steps = std::max(order->steps, steps[i] + 1);
   }
   for (std::vector<Step>* table : {&order->copies, &order->sums})
     std::replace(table->begin(), table->end(), kNoStep, 0);
   for (std::size_t i = 0; i < steps.size(); ++i) flat.sends[i].step = steps[i];
-  flat = schedule::make_schedule(flat.name, flat.collective, flat.root, flat.topology, flat.chunks_per_rank,
-                                 std::move(flat.sends));
-  flat.pipelined = true;
+  flat.steps = order->steps;
+  flat.rounds.assign(static_cast<std::size_t>(flat.steps), 1);  // steps of one send each
   return {std::move(order), std::move(flat)};
 }
 

@@ -8,20 +8,22 @@
 
 namespace sccl::compose {
 
-schedule::Schedule expand(const Composite& composite) {
+schedule::Schedule expand_without_rounds(const Composite& composite) {
   const Routes routes(composite);
   std::vector<schedule::Send> sends;
-  // By chunk modulo ranks, which tells apart the chunks between a frame's and the next one's.
+  sends.reserve(std::min(kMostFlatSends, about_sends(composite)));
+  // By chunk modulo their number, which tells apart the chunks from frames that are alike to the next ones.
   struct Known {
     ChunkId chunk = -1;
     std::vector<Move> moves;
   };
-  std::vector<Known> known(static_cast<std::size_t>(composite.ranks()));
+  std::vector<Known> known(static_cast<std::size_t>(composite.ranks()) *
+                           static_cast<std::size_t>(routes.frames_in_turn()));
   for (Rank rank = 0; rank < composite.ranks(); ++rank) {
     for (Known& one : known) one.chunk = -1;
     routes.for_each_chunk_of(rank, [&](ChunkId chunk) {
-      const auto [first, later] = routes.in_first_frame(chunk);
-      Known& of = known[static_cast<std::size_t>(first % composite.ranks())];
+      const auto [first, later] = routes.in_first_frames(chunk);
+      Known& of = known[static_cast<std::size_t>(first) % known.size()];
       if (of.chunk != first) {
         of.chunk = first;
         of.moves.clear();
@@ -35,9 +37,24 @@ schedule::Schedule expand(const Composite& composite) {
              composite.topology->name, kMostFlatSends);
     });
   }
-  schedule::Schedule flat = schedule::make_schedule(composite.name, composite.collective, composite.root,
-                                                    *composite.topology, composite.chunks_per_rank, std::move(sends));
+  schedule::Schedule flat;
+  flat.name = composite.name;
+  flat.collective = composite.collective;
+  flat.ranks = composite.ranks();
+  flat.root = composite.root;
+  flat.topology = *composite.topology;
+  flat.chunks_per_rank = composite.chunks_per_rank;
+  flat.chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
+  for (const schedule::Send& send : sends) flat.steps = std::max(flat.steps, send.step + 1);
+  flat.rounds.assign(static_cast<std::size_t>(flat.steps), 1);
   flat.pipelined = true;
+  flat.sends = std::move(sends);
+  return flat;
+}
+
+schedule::Schedule expand(const Composite& composite) {
+  schedule::Schedule flat = expand_without_rounds(composite);
+  flat.rounds = schedule::needed_rounds(flat);
   return flat;
 }
 

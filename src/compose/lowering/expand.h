@@ -12,6 +12,10 @@ inline constexpr std::size_t kMostFlatSends = std::size_t{1} << 22;
 // The composite must have passed verify(). O(sends). Throws invalid_argument when there are more than kMostFlatSends.
 schedule::Schedule expand(const Composite& composite);
 
+// The same with one round for each step, which is right where steps have one send each. Who gives the sends other steps
+// saves the look at all links.
+schedule::Schedule expand_without_rounds(const Composite& composite);
+
 // True only if both flat forms have the same sends, as far as their parts tell: two shapes of hosts may be one.
 bool same_sends(const Composite& a, const Composite& b);
 

@@ -401,13 +401,13 @@ void check_ends(const Composite& composite) {
     refuse(composite, "{} does not meet as a butterfly: AllReduce does", info(composite.collective).call_name);
 }
 
-// What a rank does with a chunk, in the steps of the chunk's first frame: computed once for all frames.
+// What a rank does with a chunk, in the steps of one of the first frames: computed once for all frames that are alike.
 class MovesByFrames {
  public:
-  MovesByFrames(const Routes& routes, int ranks) : routes_(routes), known_(at(ranks)) {}
+  MovesByFrames(const Routes& routes, int ranks) : routes_(routes), known_(at(ranks) * at(routes.frames_in_turn())) {}
 
   const std::vector<Move>& of(ChunkId chunk, Rank rank) {
-    const ChunkId first = routes_.in_first_frame(chunk).first;
+    const ChunkId first = routes_.in_first_frames(chunk).first;
     Known& known = known_[at(first) % known_.size()];
     if (known.chunk != first || known.rank != rank) {
       known = {first, rank, {}};
@@ -423,8 +423,7 @@ class MovesByFrames {
     std::vector<Move> moves;
   };
   const Routes& routes_;
-  std::vector<Known>
-      known_;  // by chunk modulo ranks, which tells apart the chunks between a frame's and the next one's
+  std::vector<Known> known_;  // by chunk modulo their number, as in expand()
 };
 
 // Whether two moves of a rank with a chunk must keep their order.
