@@ -40,7 +40,7 @@ constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed
 constexpr double kHopeless = 2;
 // With an order by time few chunks queue. An order takes as long to find as a simulation: only the most promising few
 // are looked at.
-constexpr double kHopelessByTime = 1.1;
+constexpr double kHopelessByTime = 1.05;
 constexpr int kMostByTime = 2;
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
