@@ -444,9 +444,11 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     attempt(*work, [&] { prepare(*work); });
   }
   // One call of each rank in turn: with few hardware queues, a rank's second call could otherwise stand in a queue
-  // before another rank's first call, and wait for it.
+  // before another rank's first call, and wait for it. Those of this group have all launched after a turn: keeping pace
+  // waits only for ranks of other threads.
   for (bool any = true; any;) {
     any = false;
+    for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->order_next(); });
     VendorGroup group;
     for (Workload* work : all)
       attempt(*work, [&] { any = work->communicator->on_device()->launch_next(group) || any; });
@@ -455,12 +457,12 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
       attempt(*work, [&] {
         DeviceExecutor& device = *work->communicator->on_device();
         group.check(device.chooser().vendor().backend());
-        device.finish_launch();
+        device.launcher().finish();
       });
+    for (Workload* work : all) work->communicator->on_device()->launcher().pace().keep();
   }
+  // What joins the streams stands in hardware queues until the kernels end, so it comes after the kernels of all ranks.
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
-  // Those of this group have all launched: only ranks of other threads are waited for.
-  for (Workload* work : all) work->communicator->on_device()->keep_pace();
   return first;
 }
 
@@ -476,7 +478,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   guarded(communicator, [&] {
     device.prepare(request);
     device.launch_all();
-    device.keep_pace();
+    device.launcher().pace().keep();
   });
 }
 

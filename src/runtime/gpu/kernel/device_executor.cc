@@ -196,6 +196,13 @@ void DeviceExecutor::prepare(std::span<const SignalWait> waits, StreamHandle han
   streams_ && streams_->serve_wait(stream) ? streams_->prepare(merged, stream) : one_sided_.prepare(merged, stream);
 }
 
+void DeviceExecutor::order_next() {
+  const PreparedCall* const next = prepared_.next();
+  if (next == nullptr) return;
+  const gpu::Current current(membership_.on_device->device);
+  launcher_.order_ahead(*next);
+}
+
 bool DeviceExecutor::launch_next(VendorGroup& group) {
   PreparedCall* const next = prepared_.take();
   if (next == nullptr) return false;
@@ -211,7 +218,7 @@ void DeviceExecutor::launch_all() {
       if (!launch_next(group)) return;
       group.run();
       group.check(chooser_.vendor().backend());
-      finish_launch();
+      launcher_.finish();
     }
   } catch (...) {
     drop_prepared();

@@ -51,20 +51,18 @@ class DeviceExecutor {
   void prepare(std::span<const PointToPointRequest> batch);
   void prepare(const PutRequest& request);
   void prepare(std::span<const SignalWait> waits, StreamHandle stream);
-  // Launches the first prepared call; false if there is none. finish_launch() enqueues the event that other streams
-  // wait for. Call finish_launch() when the kernels that this kernel waits for have been launched: in a hardware queue,
-  // the event may hold up everything behind it.
-  // Calls of the vendor's library go into `group`, which runs before finish_launch().
+  // See DeviceLauncher::order_ahead.
+  void order_next();
+  // Launches the first prepared call; false if there is none. Afterwards: DeviceLauncher::finish() and
+  // LaunchPace::keep(). Calls of the vendor's library go into `group`, which runs before finish().
   bool launch_next(VendorGroup& group);
-  void finish_launch() { launcher_.finish(); }
+  DeviceLauncher& launcher() { return launcher_; }
   // Launches all prepared calls. Afterwards none stays prepared, also if launch_all() throws.
   void launch_all();
   void drop_prepared() noexcept;
   DeviceChooser& chooser() { return chooser_; }
   // Throws invalid_usage where the driver does not tell when a kernel has been launched.
   void check_launch_events() const;
-  // After launching: see LaunchPace::keep.
-  void keep_pace() { launcher_.pace().keep(); }
 
   // Kernels use the window's mappings from now on. When the window is deregistered, the caller releases it, too.
   void add_window(const Window& window);

@@ -22,6 +22,10 @@ DeviceLauncher::DeviceLauncher(Membership& membership, const HeldResources& reso
       graphs_(resources),
       proxy_(membership.on_device->proxy) {}
 
+void DeviceLauncher::order_ahead(const PreparedCall& call) {
+  if (order_.records_late(call.stream, call.capture)) order_.record_late(call.capture);
+}
+
 void DeviceLauncher::launch(PreparedCall& call, VendorGroup& group) {
   if (call.by_vendor)
     launch_by_vendor(call, group);

@@ -24,11 +24,16 @@ class DeviceLauncher {
   DeviceLauncher(Membership& membership, const HeldResources& resources, DeviceWatch& watch,
                  const BufferWithdrawal& withdrawal, DeviceTuner& tuner);
 
+  // Records the event that the call will wait for, if that is not recorded yet. A group does this for all its
+  // communicators before it launches: behind a kernel of another communicator the event would come after that kernel,
+  // and would hold up, in a hardware queue, what that kernel waits for.
+  void order_ahead(const PreparedCall& call);
   // Waits for nothing on the device. Throws the driver's error, or an error if a peer has withdrawn its buffers; then
   // the call was not launched, and its number is taken back. The device must be current. `group`: runs before
   // finish().
   void launch(PreparedCall& call, VendorGroup& group);
-  // The kernels that the last call waits for have been launched, too (LaunchOrder::finish_launch).
+  // Enqueues the event that other streams wait for. Call it when the kernels that the last call waits for have been
+  // launched, too: in a hardware queue the event may hold up everything behind it (LaunchOrder::finish_launch).
   void finish();
   // The calls that were launched last are given up: finish() has nothing to do for them.
   void drop() noexcept;

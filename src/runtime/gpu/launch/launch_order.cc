@@ -53,9 +53,14 @@ void LaunchOrder::record(Last& last) {
   }
 }
 
+bool LaunchOrder::records_late(gpu::Stream stream, const gpu::CaptureState& capture) {
+  const Last& last = last_of(capture);
+  return last.pending && stream != last.stream && capture.id == last.capture;
+}
+
 void LaunchOrder::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
   Last& last = last_of(capture);
-  if (last.pending && stream != last.stream && capture.id == last.capture) record(last);
+  if (records_late(stream, capture)) record(last);
   if (!last.recorded || stream == last.stream || capture.id != last.capture) return;
   const gpu::Driver& driver = *resources_.membership().device.driver;
   driver.check(driver.stream_wait_event(stream, last.event.handle(), 0), "ordering two streams");

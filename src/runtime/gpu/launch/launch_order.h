@@ -22,6 +22,9 @@ class LaunchOrder {
   LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, const KernelSequence& sequence,
               HardwareQueues queues);
 
+  // Whether order_after_last() would record an event now, behind all that is on the last call's stream.
+  bool records_late(gpu::Stream stream, const gpu::CaptureState& capture);
+  void record_late(const gpu::CaptureState& capture) { record(last_of(capture)); }
   // Orders the next work on the stream after the last call.
   void order_after_last(gpu::Stream stream, const gpu::CaptureState& capture);
   // numbered: by KernelSequence, so that the end of the call is known.

@@ -56,6 +56,8 @@ class PreparedCalls {
   PreparedCall& add(gpu::Stream stream);
   // The first call that has not been taken; null if there is none. take() also takes this call.
   PreparedCall* take();
+  // The one that take() takes next; null if there is none.
+  const PreparedCall* next() const { return taken_ < count_ ? calls_[taken_].get() : nullptr; }
   // The one that was added last.
   PreparedCall& last() { return *calls_[count_ - 1]; }
   void drop() noexcept { taken_ = count_ = 0; }

@@ -1,0 +1,75 @@
+// Groups with calls of several communicators on streams that each rank chooses for itself.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "gpu/device_world.h"
+
+using namespace api_test;
+using namespace gpu_test;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::size_t kComms = 3;
+constexpr int kRounds = 12;
+
+enum class Order { same, own };
+
+// In each group one AllReduce or two of each communicator.
+std::string run_groups(unsigned seed, int rank, ncclComm_t first, Order order) {
+  std::vector<ncclComm_t> comms{first};
+  std::string wrong;
+  while (comms.size() < kComms && wrong.empty()) {
+    comms.push_back(nullptr);
+    if (ncclCommSplit(first, 0, rank, &comms.back(), nullptr) != ncclSuccess) wrong = ncclGetLastError(nullptr);
+  }
+  std::mt19937 random(seed * 100 + static_cast<unsigned>(rank));
+  std::mt19937 alike(seed);
+  std::vector<void*> streams(1 + random() % 3);
+  for (void*& stream : streams) cuStreamCreate(&stream, 1);
+  std::vector<std::vector<int>> data(kComms, std::vector<int>(3000, rank));
+  std::vector<std::size_t> turns{0, 1, 2};
+  for (int round = 0; round < kRounds && wrong.empty(); ++round) {
+    if (order == Order::own) std::shuffle(turns.begin(), turns.end(), random);
+    const std::size_t calls = round < kRounds / 2 ? 1 : 1 + alike() % 2;
+    ncclGroupStart();
+    for (std::size_t call = 0; call < calls; ++call)
+      for (const std::size_t at : turns)
+        ncclAllReduce(data[at].data(), data[at].data(), data[at].size(), ncclInt32, ncclMax, comms[at],
+                      static_cast<cudaStream_t>(streams[random() % streams.size()]));
+    if (ncclGroupEnd() != ncclSuccess) wrong += ncclGetLastError(nullptr);
+  }
+  for (void* const stream : streams) cuStreamSynchronize(stream);
+  for (std::size_t at = 0; at < comms.size(); ++at) {
+    if (std::count(data[at].begin(), data[at].end(), kRanks - 1) != 3000) wrong += " wrong data";
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comms[at], &state);
+    if (state != ncclSuccess) wrong += std::string(" ") + ncclGetLastError(comms[at]);
+  }
+  for (std::size_t at = 1; at < comms.size(); ++at)
+    if (ncclCommDestroy(comms[at]) != ncclSuccess) wrong += ncclGetLastError(nullptr);
+  for (void* const stream : streams) cuStreamDestroy_v2(stream);
+  return wrong;
+}
+
+std::string run(Mode mode, unsigned seed, Order order) {
+  return failures(run_device_world(
+      mode, kRanks, [&](int rank, ncclComm_t comm, const OnDevice&) { return run_groups(seed, rank, comm, order); }));
+}
+
+}  // namespace
+
+// Ranks of one process share 8 hardware queues. Calls that streams order need queues that ranks do not share.
+TEST_CASE("a group of several communicators on streams that ranks choose for themselves ends") {
+  const Setting limit("SCCL_TIMEOUT_MS", "10000");
+  for (const Order order : {Order::same, Order::own})
+    for (const Mode mode : modes())
+      for (const char* const by : {"kernels", "streams"})
+        for (unsigned seed = 1; seed <= 2; ++seed) {
+          if (mode == Mode::threads && std::string(by) == "streams") continue;
+          INFO(by << " " << name(mode) << " " << seed << (order == Order::own ? " in an order of its own" : ""));
+          const Setting path("SCCL_DEVICE_PATH", by);
+          CHECK(run(mode, seed, order) == "");
+        }
+}
