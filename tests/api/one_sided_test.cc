@@ -1,5 +1,7 @@
 // Windows, PutSignal, Signal, WaitSignal, and registration of buffers.
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -76,6 +78,47 @@ TEST_CASE("one-sided calls of all ranks in one group of one thread") {
   CHECK(inbox[0] == 11);
   CHECK(inbox[1] == 10);
   for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("memory that a program frees while it is in a window stays there as long as the window") {
+  for (const Mode mode : modes())
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{1} << 20})
+      CHECK(failures(run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
+              void* memory = nullptr;
+              ncclWindow_t window = nullptr;
+              if (ncclMemAlloc(&memory, bytes) != ncclSuccess) return "no memory";
+              if (auto r = ncclCommWindowRegister(comm, memory, bytes, &window, 0); r != ncclSuccess)
+                return describe("register", r);
+              if (window == nullptr) return "";
+              std::vector<std::int32_t> data(bytes / 4, 7);
+              ncclWaitSignalDesc_t wait{1, 1 - rank, 0, 0};
+              ncclResult_t result = rank == 1 ? ncclMemFree(memory) : ncclWaitSignal(1, &wait, comm, nullptr);
+              if (result == ncclSuccess)
+                result = rank == 1
+                             ? ncclSignal(0, 0, 0, 0, comm, nullptr)
+                             : ncclPutSignal(data.data(), data.size(), ncclInt32, 1, window, 0, 0, 0, 0, comm, nullptr);
+              if (result == ncclSuccess && rank == 1) result = ncclWaitSignal(1, &wait, comm, nullptr);
+              if (result != ncclSuccess) return describe("put", result);
+              if (rank == 1 && static_cast<std::int32_t*>(memory)[bytes / 4 - 1] != 7) return "no data";
+              if (ncclCommWindowDeregister(comm, window) != ncclSuccess) return "deregister";
+              return ncclMemFree(memory) == (rank == 1 ? ncclInvalidArgument : ncclSuccess) ? "" : "free";
+            })) == "");
+}
+
+TEST_CASE("addresses where no memory is are no window, and all ranks are told") {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (const Mode mode : modes())
+    CHECK(failures(run_world(mode, 2, [&](int rank, ncclComm_t comm) -> std::string {
+            void* const memory = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED || (rank == 1 && ::munmap(static_cast<char*>(memory) + page, page) != 0))
+              return "no memory";
+            ncclWindow_t window = nullptr;
+            if (ncclCommWindowRegister(comm, memory, 2 * page, &window, 0) == ncclSuccess) return "registered";
+            const std::string text = ncclGetLastError(nullptr);
+            if (text.find("rank 1 registers a window") == std::string::npos) return "told: " + text;
+            const ncclResult_t result = ncclCommWindowRegister(comm, memory, page, &window, 0);
+            return result == ncclSuccess ? "" : describe("register", result);
+          })) == "");
 }
 
 TEST_CASE("wrong one-sided calls are refused") {

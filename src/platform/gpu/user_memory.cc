@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -21,15 +20,33 @@ namespace {
 // Smaller buffers are not exported: each needs a descriptor.
 constexpr std::size_t kLeastExportedBytes = 64 * 1024;
 
-struct DeviceBuffer {
-  std::shared_ptr<gpu::DeviceMemory> memory;
-  ProcessMark made_by;
+struct UserBuffer {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<gpu::DeviceMemory> on_device;  // null: host memory
+  ProcessMark made_by = ProcessMark::of_this_process();
+
+  UserBuffer(void* address_, std::size_t bytes_) : address(address_), bytes(bytes_) {}
+  ~UserBuffer() {
+    if (on_device == nullptr) {
+      if (!host::free_exported(address)) std::free(address);
+    } else if (!made_by.is_this_process()) {
+      // In a forked child no driver may be called: the memory is the parent's.
+      new std::shared_ptr<gpu::DeviceMemory>(std::move(on_device));
+    }
+  }
+  UserBuffer(const UserBuffer&) = delete;
+  UserBuffer& operator=(const UserBuffer&) = delete;
+
+  bool holds(const void* at, std::size_t size) const {
+    const std::uint64_t begin = reinterpret_cast<std::uint64_t>(at) - reinterpret_cast<std::uint64_t>(address);
+    return begin <= bytes && size <= bytes - begin;
+  }
 };
 
 struct UserBuffers {
   std::mutex mutex;
-  std::map<void*, DeviceBuffer> on_devices;
-  std::unordered_set<void*> plain;
+  std::map<void*, std::shared_ptr<UserBuffer>> by_address;
 };
 
 // Never destroyed: programs may keep their buffers until the process ends, when the driver must no longer be called.
@@ -44,9 +61,22 @@ UserBuffers& user_buffers() {
   return *instance;
 }
 
-void free_device_memory(DeviceBuffer dead) {
-  // In a forked child no driver may be called: the memory is the parent's.
-  if (!dead.made_by.is_this_process()) new DeviceBuffer(std::move(dead));
+void* add(std::shared_ptr<UserBuffer> made) {
+  void* const address = made->address;
+  UserBuffers& all = user_buffers();
+  const std::lock_guard lock(all.mutex);
+  all.by_address[address] = std::move(made);
+  return address;
+}
+
+// Null: none contains [address, address + bytes).
+std::shared_ptr<UserBuffer> find(const void* address, std::size_t bytes) {
+  UserBuffers& all = user_buffers();
+  const std::lock_guard lock(all.mutex);
+  auto after = all.by_address.upper_bound(const_cast<void*>(address));
+  if (after == all.by_address.begin()) return nullptr;
+  const std::shared_ptr<UserBuffer>& found = std::prev(after)->second;
+  return found->holds(address, bytes) ? found : nullptr;
 }
 
 }  // namespace
@@ -56,50 +86,37 @@ void* allocate_user_memory(std::size_t bytes, std::size_t alignment) {
     fail(ErrorCode::invalid_argument, "{} bytes are more than a process can address: give the size in bytes", bytes);
   if (const auto device = gpu::current_device()) {
     auto memory = gpu::DeviceMemory::allocate(*device, bytes + 1);
-    void* const address = reinterpret_cast<void*>(memory->address());
-    UserBuffers& all = user_buffers();
-    const std::lock_guard lock(all.mutex);
-    all.on_devices[address] = {std::move(memory), ProcessMark::of_this_process()};
-    return address;
+    auto made = std::make_shared<UserBuffer>(reinterpret_cast<void*>(memory->address()), memory->bytes());
+    made->on_device = std::move(memory);
+    return add(std::move(made));
   }
   if (bytes >= kLeastExportedBytes)
-    if (void* const memory = host::allocate_exported(bytes)) return memory;
+    if (void* const memory = host::allocate_exported(bytes)) return add(std::make_shared<UserBuffer>(memory, bytes));
   void* const memory = std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
   if (memory == nullptr) fail(ErrorCode::system_error, "{} bytes of host memory cannot be had: free some", bytes);
-  UserBuffers& all = user_buffers();
-  const std::lock_guard lock(all.mutex);
-  all.plain.insert(memory);
-  return memory;
+  return add(std::make_shared<UserBuffer>(memory, bytes));
 }
 
 std::shared_ptr<gpu::DeviceMemory> find_user_memory(const void* address, std::size_t bytes) {
-  UserBuffers& all = user_buffers();
-  const std::lock_guard lock(all.mutex);
-  auto after = all.on_devices.upper_bound(const_cast<void*>(address));
-  if (after == all.on_devices.begin()) return nullptr;
-  const std::shared_ptr<gpu::DeviceMemory>& memory = std::prev(after)->second.memory;
-  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(address) - memory->address();
-  return begin <= memory->bytes() && bytes <= memory->bytes() - begin ? memory : nullptr;
+  const auto found = find(address, bytes);
+  return found == nullptr ? nullptr : found->on_device;
 }
 
+std::shared_ptr<void> hold_user_memory(const void* address, std::size_t bytes) { return find(address, bytes); }
+
 void free_user_memory(void* memory) {
-  if (memory == nullptr || host::free_exported(memory)) return;
+  if (memory == nullptr) return;
+  std::shared_ptr<UserBuffer> freed;  // destroyed without the lock
   UserBuffers& all = user_buffers();
-  std::unique_lock lock(all.mutex);
-  if (all.plain.erase(memory) > 0) {
-    lock.unlock();
-    return std::free(memory);
-  }
-  const auto found = all.on_devices.find(memory);
-  if (found == all.on_devices.end())
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_address.find(memory);
+  if (found == all.by_address.end())
     fail(ErrorCode::invalid_argument,
          "{} is not the beginning of memory that ncclMemAlloc handed out and that is not freed yet: pass what it "
          "returned, once",
          memory);
-  DeviceBuffer dead = std::move(found->second);
-  all.on_devices.erase(found);
-  lock.unlock();
-  free_device_memory(std::move(dead));
+  freed = std::move(found->second);
+  all.by_address.erase(found);
 }
 
 }  // namespace sccl::runtime

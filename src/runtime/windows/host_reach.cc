@@ -1,8 +1,11 @@
 #include "runtime/windows/host_reach.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <random>
 
@@ -32,6 +35,15 @@ std::string obstacle_to(Rank rank, int process, const ReachProbe& probe) {
   if (const int error = host::write_peer(process, cell, &probe.pattern, sizeof probe.pattern); error != 0)
     return fmt::format("process_vm_writev to rank {}: {}", rank, std::strerror(error));
   return "";
+}
+
+// msync() with MS_ASYNC writes nothing and tells whether all pages are mapped.
+bool is_mapped(const void* base, std::size_t bytes) {
+  if (bytes == 0) return true;
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  const std::uint64_t begin = address / page * page;
+  return ::msync(reinterpret_cast<void*>(begin), address - begin + bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
 }  // namespace sccl::runtime

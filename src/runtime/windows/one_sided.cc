@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/settings/log.h"
+#include "platform/gpu/user_memory.h"
 #include "platform/host/peer_memory.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/gpu/kernel/device_executor.h"
@@ -57,10 +58,19 @@ const Window* OneSided::register_window(void* base, std::size_t bytes, WindowUse
     next_window_ = window->number + 1;
     return add(std::move(window));
   }
+  if (!is_mapped(base, bytes)) {
+    const std::string text = fmt::format(
+        "rank {} registers a window of {} bytes at {}, where not all of them are memory of its process: "
+        "pass a buffer of that size",
+        membership_.rank, bytes, base);
+    control_all_gather_.refuse(text);
+    fail(ErrorCode::invalid_argument, "{}", text);
+  }
   auto window = std::make_unique<Window>();
   window->base = base;
   window->bytes = bytes;
   const std::vector<WindowRecord> records = exchange_records(*window);
+  window->mappings = hold_memory(*window);
   if (remote_) return register_over_hosts(std::move(window), records);
   if (!membership_.reaches_buffers()) {
     log::info(log::Subsystem::init, "rank {}: no window, since the ranks cannot write into one another's memory",
@@ -86,6 +96,17 @@ std::vector<WindowRecord> OneSided::exchange_records(Window& window) {
     window.bases.push_back(record.base);
   }
   return records;
+}
+
+// A program may free memory that lies in a window, in this rank or in a peer of this process. A later put would end the
+// process, or write into what came to lie there.
+std::shared_ptr<void> OneSided::hold_memory(const Window& window) const {
+  auto held = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  for (Rank rank = 0; rank < membership_.ranks; ++rank)
+    if (rank == membership_.rank || membership_.peer(rank).shares_address_space())
+      held->push_back(
+          hold_user_memory(reinterpret_cast<const void*>(window.bases[static_cast<std::size_t>(rank)]), window.bytes));
+  return held;
 }
 
 // A window needs that ranks of one host can write into one another's memory. Between hosts puts are messages.

@@ -58,6 +58,7 @@ class OneSided {
 
  private:
   std::vector<WindowRecord> exchange_records(Window& window);
+  std::shared_ptr<void> hold_memory(const Window& window) const;
   const Window* register_over_hosts(std::unique_ptr<Window> window, std::span<const WindowRecord> records);
   const Window* add(std::unique_ptr<Window> window);
   void put_over_hosts(const PutRequest& request);
