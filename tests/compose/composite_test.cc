@@ -159,6 +159,13 @@ TEST_CASE("an order that turns round what a rank does, or lacks steps, is refuse
       order.sums.clear();
     });
     CHECK_THROWS_WITH(none(), Catch::Contains("no step for"));
+    // A call that would have that order runs without it.
+    CHECK(portfolio::ordered_if_proved(one->composite, good)->order == good);
+    auto wrong = std::make_shared<compose::Order>(*good);
+    --wrong->steps;
+    const compose::Verified plain = portfolio::ordered_if_proved(one->composite, wrong);
+    CHECK(plain->order == nullptr);
+    CHECK(plain->name == one->composite->name);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "base/settings/log.h"
 #include "compose/lowering/by_time.h"
 #include "compose/lowering/expand.h"
 
@@ -14,13 +16,23 @@ std::size_t memory_bytes(const schedule::Schedule& schedule) {
          schedule.topology.links.size() * sizeof(topology::Link);
 }
 
+compose::Verified ordered_if_proved(const compose::Verified& known,
+                                    const std::shared_ptr<const compose::Order>& order) {
+  try {
+    return {known, order};
+  } catch (const Error& error) {
+    log::warn("{}: it runs in the order of its frames: please report this", error.what());
+    return known;
+  }
+}
+
 struct FlatForm::State {
   std::mutex making;
   std::atomic<bool> made{false};
   Steps steps = Steps::of_frames;
   std::optional<compose::Verified> composite;
   std::shared_ptr<const compose::Order> order;  // by time, if there is one
-  std::optional<compose::Verified> ordered;     // proved when it is first asked for
+  std::optional<compose::Verified> ordered;     // if it is proved; made when first asked for
   schedule::Schedule schedule;
 };
 
@@ -61,7 +73,7 @@ std::optional<compose::Verified> FlatForm::composite() const {
   if (state_->order == nullptr) return state_->composite;
   // Few orders are chosen, and a proof takes as long as a simulation.
   const std::lock_guard lock(state_->making);
-  if (!state_->ordered) state_->ordered.emplace(*state_->composite, state_->order);
+  if (!state_->ordered) state_->ordered.emplace(ordered_if_proved(*state_->composite, state_->order));
   return state_->ordered;
 }
 

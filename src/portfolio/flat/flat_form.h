@@ -19,6 +19,10 @@ std::size_t memory_bytes(const schedule::Schedule& schedule);
 // needed.
 enum class Steps : std::uint8_t { of_frames, by_time };
 
+// The composite with this order; or `known` itself, and one line of the log, if the order is not proved. A pure
+// function of its arguments, so that all ranks go on with the same one.
+compose::Verified ordered_if_proved(const compose::Verified& known, const std::shared_ptr<const compose::Order>& order);
+
 // Copies share what is made. For several threads at once.
 class FlatForm {
  public:
@@ -30,7 +34,7 @@ class FlatForm {
   const schedule::Schedule& operator*() const;
   const schedule::Schedule* operator->() const { return &**this; }
 
-  // With its order, if it gets one. None for a schedule.
+  // With its order, if it gets one and that is proved. None for a schedule.
   std::optional<compose::Verified> composite() const;
 
   // These do not make it.
