@@ -156,6 +156,15 @@ void reach_peers(StreamPath& path, const gpu::Device& device, std::span<const Of
   }
 }
 
+// A wait stands in its hardware queue until it ends, and what other streams enqueue there stands behind it: also what
+// it waits for, if a rank of this process enqueues that.
+bool shares_queues(std::span<const StreamRecord> records) {
+  for (std::size_t i = 0; i < records.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (records[i].device == records[j].device && records[i].process == records[j].process) return true;
+  return false;
+}
+
 std::shared_ptr<StreamPath> none(Rank rank, const Decision& decision, std::span<const StreamRecord> records,
                                  const std::string& why) {
   if (rank == 0 && (decision.wanted() || shares_time(records)))
@@ -232,6 +241,11 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
     if (verdict == 0)
       return none(rank, decision, records, obstacle.empty() ? "a rank cannot reach the others' memory" : obstacle);
   path->pages[static_cast<std::size_t>(rank)]->segment->close_descriptor();
+  if (rank == 0 && path->all_calls && shares_queues(records))
+    log::warn(
+        "ranks of one process order their calls on a device by streams, which may wait for one another in hardware "
+        "queues: give each rank one stream and set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or leave "
+        "SCCL_DEVICE_PATH at auto and run a process service (nvidia-cuda-mps-control -d)");
   if (rank == 0)
     log::info(
         log::Subsystem::init, "{} ordered by streams, {} KiB slots{}{}",
