@@ -121,6 +121,23 @@ TEST_CASE("addresses where no memory is are no window, and all ranks are told") 
           })) == "");
 }
 
+TEST_CASE("a put whose window is deregistered before its group ends is refused") {
+  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+          std::int32_t data[4] = {};
+          ncclWindow_t window = nullptr;
+          if (auto r = ncclCommWindowRegister(comm, data, sizeof data, &window, 0); r != ncclSuccess)
+            return describe("register", r);
+          ncclGroupStart();
+          ncclPutSignal(data, 1, ncclInt32, 1 - rank, window, 0, 0, 0, 0, comm, nullptr);
+          if (ncclCommWindowDeregister(comm, window) != ncclSuccess) return "deregister";
+          const ncclResult_t end = ncclGroupEnd();
+          if (end != ncclInvalidUsage) return describe("end", end);
+          std::int32_t sum = 1;
+          const ncclResult_t result = ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, comm, nullptr);
+          return result == ncclSuccess && sum == 2 ? "" : describe("AllReduce", result);
+        })) == "");
+}
+
 TEST_CASE("wrong one-sided calls are refused") {
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           std::int32_t data[4] = {};

@@ -138,6 +138,12 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
   return profiled;
 }
 
+// Between a put and its group's end a program may have deregistered the window. Throws invalid_usage.
+void check_windows(const Workload& work) {
+  for (const PutRequest& put : work.puts)
+    if (put.window != nullptr) work.communicator->one_sided().window(put.window);
+}
+
 // How far one communicator has come with its workload, when several communicators share the thread.
 class GroupProgress {
  public:
@@ -186,6 +192,7 @@ class GroupProgress {
 
   // What is one-sided waits for nobody, so that it comes before everything that does.
   void put() {
+    check_windows(work_);
     guarded(communicator(), [&] {
       for (const PutRequest& put : work_.puts) communicator().one_sided().put(put);
     });
@@ -418,6 +425,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     const DeviceExecutor& device = *work->communicator->on_device();
     for (const CollectiveRequest& request : work->collectives) device.check(request);
     device.check(work->transfers);
+    check_windows(*work);
     for (const PutRequest& put : work->puts) device.check(put);
   }
   agreement.wait();
