@@ -203,6 +203,8 @@ int cuStreamEndCapture(void* stream, void** graph) {
   if (found->capture->mode == 0) --s.global_captures;
   if (found->capture->mode == 1) --thread_captures;
   const bool invalid = found->capture->invalid;
+  for (const auto& [known, other] : s.streams)
+    if (other != found && other->capture == found->capture) other->capture = nullptr;  // that joined it
   found->capture = nullptr;
   return invalid ? kCaptureInvalidated : kSuccess;
 }
@@ -325,6 +327,12 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (!found) return kInvalidHandle;
   if (const int code = enter_work(stream)) return code;
   const FakeEvent::Record awaited = static_cast<FakeEvent*>(event)->recorded();
+  if (!found->capture && awaited.capture != 0) {  // the stream joins the capture
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    for (const auto& [known, graph] : s.graphs)
+      if (graph->id == awaited.capture) found->capture = graph;
+  }
   const u64 capture = found->capture ? found->capture->id : 0;
   if (capture != awaited.capture) {
     ++state().violations;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "gpu/device_world.h"
+#include "gpu/captured.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -72,4 +72,39 @@ TEST_CASE("a group of several communicators on streams that ranks choose for the
           const Setting path("SCCL_DEVICE_PATH", by);
           CHECK(run(mode, seed, order) == "");
         }
+}
+
+TEST_CASE("a group of two communicators on one stream is captured, and its graphs are launched in turns") {
+  for (const Mode mode : modes())
+    for (const char* const by : {"kernels", "streams"}) {
+      INFO(by << " " << name(mode));
+      const Setting path("SCCL_DEVICE_PATH", by);
+      const Setting limit("SCCL_TIMEOUT_MS", "10000");
+      CHECK(failures(run_device_world(mode, 2, [&](int rank, ncclComm_t first, const OnDevice& device) -> std::string {
+              ncclComm_t second = nullptr;
+              if (ncclCommSplit(first, 0, rank, &second, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+              const ncclComm_t comms[2] = {first, second};
+              std::vector<int> data[2] = {std::vector<int>(3000, 1), std::vector<int>(3000, 1)};
+              std::string wrong;
+              Captured graphs[2];
+              for (Captured& graph : graphs)
+                wrong += graph.capture(device, [&]() -> std::string {
+                  ncclGroupStart();
+                  for (int at : {0, 1})
+                    ncclAllReduce(data[at].data(), data[at].data(), 3000, ncclInt32, ncclSum, comms[at],
+                                  device.stream());
+                  return ncclGroupEnd() == ncclSuccess ? "" : ncclGetLastError(nullptr);
+                });
+              if (!wrong.empty()) return wrong;
+              for (int turn = 0; turn < 6; ++turn) cuGraphLaunch(graphs[turn % 2].executable, device.stream());
+              device.synchronize();
+              ncclCommDestroy(second);
+              for (int turn = 0; turn < 2; ++turn) cuGraphLaunch(graphs[turn % 2].executable, device.stream());
+              device.synchronize();
+              for (const auto& one : data)
+                if (std::count(one.begin(), one.end(), 256) != 3000) wrong += " wrong sum " + std::to_string(one[0]);
+              for (Captured& graph : graphs) graph.destroy();
+              return wrong;
+            })) == "");
+    }
 }
