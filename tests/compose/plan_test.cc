@@ -183,7 +183,7 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
     const char* name;
     double bytes;
   };
-  for (const Case& one : {Case{"4*mi250x", 64 << 20}, Case{"5*z52", 256 << 20}}) {
+  for (const Case& one : {Case{"4*mi250x", 64 << 20}, Case{"5*z52", 256 << 20}, Case{"4*dgx2", 64 << 20}}) {
     const topology::Topology machine = topology::preset(one.name);
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
@@ -198,6 +198,22 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
                                 << foreseen_us << " us, simulated " << simulated_us);
       CHECK(simulated_us < 1.15 * foreseen_us);
     }
+  }
+}
+
+TEST_CASE("sums and copies of an AllReduce hardly wait for one another where nothing is simulated") {
+  const double bytes = 256 << 20;
+  for (const char* name : {"5*z52", "9*pcie4", "5*dgx1v"}) {
+    portfolio::CompositePlanner planner(topology::preset(name));
+    const auto all = planner.candidates(Collective::allreduce, 0);
+    const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+    schedule::SimulationOptions options{.bytes = bytes, .slots = 4, .lane_bytes = schedule::kLaneBytes};
+    options.slice_bytes = best.cost.good_slice(bytes, 128 * 1024);
+    options.detail = schedule::Detail::totals;
+    const double foreseen_us = best.cost.time_us(bytes, options.slice_bytes);
+    const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
+    INFO(best.composite->name << " on " << name << ": foreseen " << foreseen_us << " us, simulated " << simulated_us);
+    CHECK(simulated_us < 1.2 * foreseen_us);
   }
 }
 

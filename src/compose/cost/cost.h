@@ -10,10 +10,11 @@
 // connections (all collectives but a Broadcast or Reduce whose chunks pass every connection at one depth), a chunk of n
 // slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Of one
 // root, frames begin one after the other and chunks may return to the root's host late: the second slices of all chunks
-// wait for the first ones of these, and each further slice takes the whole path in addition. A connection has few
-// slots: with short slices its link waits for one to be free again. Slices are divided among lanes as in a simulation
-// with SimulationOptions::lane_bytes. No term grows with chunks or ranks: loads are summed over one representative of
-// the chunks with the same path.
+// wait for the first ones of these, and each further slice takes the whole path in addition. Where an AllReduce has no
+// frames, sums wait behind copies of earlier slices: links are idle for a good part of the time. A connection has few
+// slots: with short slices its link waits for one to be free again, a good while before the slots are too few on
+// average. Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes. No term grows with
+// chunks or ranks: loads are summed over one representative of the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -34,8 +35,8 @@ struct Phase {
 
   double slice_us(double slice) const;
   double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
-  // How much longer a link takes because its connection has no free slot until a slice has arrived.
-  double stretch(double slice) const;
+  // How many times longer a link takes because its connections, so many, have no free slot until a slice has arrived;
+  // below 1: slots are free in time.
   double stretch(double slice, int sharing) const;
 };
 
@@ -45,9 +46,11 @@ struct Cost {
   double host_us_per_byte = 0;            // of the busiest link within a host
   Phase on_host;                          // steps of all phases on the hosts together
   Phase between_hosts;
-  bool chained = false;      // steps between hosts overlap one another (rings)
-  bool one_depth = false;    // all chunks pass a connection at the same depth of their path
-  bool late_chunks = false;  // of one root: some chunks leave ranks long after others
+  bool chained = false;          // steps between hosts overlap one another (rings)
+  bool one_depth = false;        // all chunks pass a connection at the same depth of their path
+  bool nothing_returns = false;  // of one root
+  bool late_chunks = false;      // of one root: some chunks leave ranks long after others
+  bool meets_itself = false;     // sums and copies of one chunk pass the same links, and no frames keep them apart
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step

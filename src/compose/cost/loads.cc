@@ -47,8 +47,10 @@ class Loads {
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
     one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     one_way_ = one_root_ && !returns;
+    cost_.nothing_returns = one_way_;
     cost_.one_depth = one_way_ && at_one_depth();
     cost_.late_chunks = one_root_ && (returns || composite_.frames > 1);
+    cost_.meets_itself = everyone_contributes() && everyone_receives() && composite_.frames == 1 && hosts_ > 1;
     between_hosts();
     on_hosts();
     phases();

@@ -46,9 +46,9 @@ constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 // With more ranks chunks of one slice wait least; how many frames give such chunks depends on the buffer.
-constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}, {32, 8, true}};
+constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
 constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-constexpr Framing kManyForestFrames[] = {{16, 8, true}, {32, 16, true}};
+constexpr Framing kManyForestFrames[] = {{16, 8, true}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;         // of a NIC
@@ -441,6 +441,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
+  if (simulated()) cost.meets_itself = false;
   if (simulated() && passes_whole(variant.collective)) {
     cost.late_chunks = false;
     cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
@@ -495,7 +496,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
           // For long data; other shapes than these send all of it from the root's host more than once.
-          if (one_root && !simulated() && frames.frames > 1 && !once) continue;
+          const bool sends_once = several_trees(shape) || shape == Shape::ring;
+          if (one_root && !simulated() && frames.frames > 1 && !sends_once) continue;
           if (of_blocks && some_nics) {
             variant.by_turns = true;
             add(result, variant);
