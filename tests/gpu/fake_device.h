@@ -93,7 +93,8 @@ class Room final : public sccl::device::gpu::HostGpu {
       return vanished.load(std::memory_order_acquire) || (found = multiprocessors_.place(needs)).has_value();
     };
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, patience(), look)) {
+    constexpr int kTimes = 4;  // a machine under load lets all that wait take its turn
+    if (!changed_.wait_for(lock, kTimes * patience(), look)) {
       lock.unlock();
       tell_no_room(needs, launched_kernel);
       lock.lock();
