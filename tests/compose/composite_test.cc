@@ -124,6 +124,34 @@ TEST_CASE("frames that are alike have the same moves, and hosts exchange a chunk
   CHECK(fewer > 10);
 }
 
+TEST_CASE("frames that take trees of hosts in turn are not taken for alike") {
+  portfolio::CompositePlanner planner(topology::preset("6*pcie4"));
+  int checked = 0;
+  for (const auto& one : planner.candidates(Collective::broadcast, 0)) {
+    const compose::Composite& composite = *one.composite;
+    const bool entries = std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); });
+    if (!entries || composite.frames == 1 || composite.tiers.front().shapes.begin()->second.size() < 2) continue;
+    INFO(composite.name);
+    ++checked;
+    const compose::Routes routes(composite);
+    std::vector<compose::Move> moves, of_first;
+    bool same = true;
+    for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk)
+      for (Rank rank = 0; rank < composite.ranks(); ++rank) {
+        const auto [first, later] = routes.in_first_frames(chunk);
+        moves.clear();
+        of_first.clear();
+        routes.moves(chunk, rank, moves);
+        routes.moves(first, rank, of_first);
+        same = same && moves.size() == of_first.size();
+        for (std::size_t i = 0; same && i < moves.size(); ++i)
+          same = moves[i].peer == of_first[i].peer && moves[i].step == of_first[i].step + later;
+      }
+    CHECK(same);
+  }
+  CHECK(checked > 0);
+}
+
 TEST_CASE("an order that turns round what a rank does, or lacks steps, is refused") {
   for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reduce}) {
     portfolio::CompositePlanner planner(topology::preset("3*nvpairs4"));

@@ -139,9 +139,12 @@ int Routes::turn_of_frames() const {
   const bool entries = depth_home_in_ > 0;
   if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
   if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
-  for (const Tier& tier : composite_.tiers)
+  for (const Tier& tier : composite_.tiers) {
     for (const auto& trees : tier.of_roots)
       if (owners() > 1 || entries) take(trees.size(), owners() > 1 ? at(pieces_) : 1);
+    if (entries)
+      for (const auto& [members, shapes] : tier.shapes) take(shapes.size(), 1);
+  }
   return static_cast<int>(turn);
 }
 
