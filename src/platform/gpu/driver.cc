@@ -106,6 +106,7 @@ void fill_work(Table& table, Driver& d) {
   table.need(d.stream_synchronize, {"cuStreamSynchronize", "hipStreamSynchronize"});
   table.want(d.stream_query, {"cuStreamQuery", "hipStreamQuery"});
   table.need(d.stream_wait_event, {"cuStreamWaitEvent", "hipStreamWaitEvent"});
+  table.want(d.stream_id, {"cuStreamGetId", nullptr});
   table.want(d.stream_wait_value, {"cuStreamWaitValue32_v2", nullptr});
   table.want(d.stream_write_value, {"cuStreamWriteValue32_v2", nullptr});
   table.want(d.stream_batch, {"cuStreamBatchMemOp_v2", nullptr});

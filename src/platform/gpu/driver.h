@@ -92,6 +92,8 @@ struct LaunchConfig {
 static_assert(sizeof(LaunchConfig) == 56);
 
 enum class Capture : int { none = 0, active = 1, invalidated = 2 };
+inline constexpr int kInvalidContext = 201;
+inline constexpr int kInvalidHandle = 400;
 inline constexpr int kNotReady = 600;         // same number for both vendors, as the following ones
 inline constexpr int kCaptureImplicit = 906;  // the legacy stream beside a capture that it would have to wait for
 inline constexpr int kCapturedEvent = 907;
@@ -170,6 +172,7 @@ struct Driver {
   Status (*stream_synchronize)(Stream);
   Status (*stream_query)(Stream);  // may be null
   Status (*stream_wait_event)(Stream, void* event, unsigned);
+  Status (*stream_id)(Stream, unsigned long long*);  // since CUDA 12.0; null before, and in HIP
   // CUDA only: HIP's flags lie in special memory that processes cannot share.
   Status (*stream_wait_value)(Stream, Address, std::uint32_t, unsigned flags);     // may be null
   Status (*stream_write_value)(Stream, Address, std::uint32_t, unsigned flags);    // may be null

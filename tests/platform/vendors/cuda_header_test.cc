@@ -58,6 +58,9 @@ static_assert(SameCall<decltype(Driver::stream_create), decltype(&cuStreamCreate
 static_assert(SameCall<decltype(Driver::stream_destroy), decltype(&cuStreamDestroy_v2)>::value);
 static_assert(SameCall<decltype(Driver::stream_synchronize), decltype(&cuStreamSynchronize)>::value);
 static_assert(SameCall<decltype(Driver::stream_wait_event), decltype(&cuStreamWaitEvent)>::value);
+#if CUDA_VERSION >= 12000
+static_assert(SameCall<decltype(Driver::stream_id), decltype(&cuStreamGetId)>::value);
+#endif
 static_assert(SameCall<decltype(Driver::stream_wait_value), decltype(&cuStreamWaitValue32_v2)>::value);
 static_assert(SameCall<decltype(Driver::stream_write_value), decltype(&cuStreamWriteValue32_v2)>::value);
 static_assert(SameCall<decltype(Driver::stream_batch), decltype(&cuStreamBatchMemOp_v2)>::value);

@@ -30,7 +30,12 @@ void check_buffer(const Membership& membership, const void* buffer, const char* 
   int names[] = {kMemoryType, kDeviceOrdinal, kIsManaged};
   void* values[] = {&type, &ordinal, &managed};
   const auto address = reinterpret_cast<gpu::Address>(buffer);
-  if (device.driver->pointer_attributes(3, names, values, address) != 0) type = 0;
+  gpu::Status status = device.driver->pointer_attributes(3, names, values, address);
+  if (status == gpu::kInvalidContext) {  // the thread has none
+    const gpu::Current current(device);
+    status = device.driver->pointer_attributes(3, names, values, address);
+  }
+  if (status != 0) type = 0;
   if (type == 0 && device.pageable) return;
   if (type == 0)
     fail(ErrorCode::invalid_argument,

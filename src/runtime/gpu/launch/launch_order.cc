@@ -17,6 +17,7 @@ LaunchOrder::LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, c
 void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture, Numbers numbers) {
   Last& last = last_of(capture);
   last.stream = stream;
+  last.stream_id = id_of(stream);
   last.capture = capture.id;
   last.recorded = false;
   last.pending = true;
@@ -43,7 +44,9 @@ void LaunchOrder::record(Last& last) {
   if (is_late && resources_.has_finished(sequence_.last_enqueued())) return;
   const gpu::Device& device = resources_.membership().device;
   const gpu::Current current(device);
-  const gpu::Status status = device.driver->event_record(last.event.handle(), last.stream);
+  const bool is_gone = is_late && !is_stream_of(last, last.stream);
+  const gpu::Status status =
+      is_gone ? gpu::kInvalidHandle : device.driver->event_record(last.event.handle(), last.stream);
   last.recorded = status == 0;
   if (!is_late) device.driver->check(status, "recording an event");
   // The program has destroyed the stream, but the stream's work continues.
@@ -55,15 +58,25 @@ void LaunchOrder::record(Last& last) {
 
 bool LaunchOrder::records_late(gpu::Stream stream, const gpu::CaptureState& capture) {
   const Last& last = last_of(capture);
-  return last.pending && stream != last.stream && capture.id == last.capture;
+  return last.pending && capture.id == last.capture && !is_stream_of(last, stream);
 }
 
 void LaunchOrder::order_after_last(gpu::Stream stream, const gpu::CaptureState& capture) {
   Last& last = last_of(capture);
   if (records_late(stream, capture)) record(last);
-  if (!last.recorded || stream == last.stream || capture.id != last.capture) return;
+  if (!last.recorded || capture.id != last.capture || is_stream_of(last, stream)) return;
   const gpu::Driver& driver = *resources_.membership().device.driver;
   driver.check(driver.stream_wait_event(stream, last.event.handle(), 0), "ordering two streams");
+}
+
+bool LaunchOrder::is_stream_of(const Last& last, gpu::Stream stream) const {
+  return stream == last.stream && id_of(stream) == last.stream_id;
+}
+
+unsigned long long LaunchOrder::id_of(gpu::Stream stream) const {
+  const gpu::Driver& driver = *resources_.membership().device.driver;
+  unsigned long long id = 0;
+  return driver.stream_id != nullptr && driver.stream_id(stream, &id) == 0 ? id : 0;
 }
 
 }  // namespace sccl::runtime
