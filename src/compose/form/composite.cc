@@ -131,19 +131,18 @@ int Routes::strands() const {
 
 // See Ends::root_turn, root_host() and Ends::tree_turn: what they take in turn, and by how much a frame moves them on.
 int Routes::turn_of_frames() const {
-  const std::size_t frames = at(composite_.frames);
   std::size_t turn = 1;
   const auto take = [&](std::size_t count, std::size_t by) {
-    if (count > 1) turn = std::min(frames, std::lcm(turn, count / std::gcd(count, by)));
+    if (count > 1) turn = std::min(at(composite_.frames), std::lcm(turn, count / std::gcd(count, by)));
   };
   const bool entries = depth_home_in_ > 0;
   if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
   if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
+  if (owners() == 1 && !entries) return static_cast<int>(turn);
+  const std::size_t by = owners() > 1 ? at(pieces_) : 1;
   for (const Tier& tier : composite_.tiers) {
-    for (const auto& trees : tier.of_roots)
-      if (owners() > 1 || entries) take(trees.size(), owners() > 1 ? at(pieces_) : 1);
-    if (entries)
-      for (const auto& [members, shapes] : tier.shapes) take(shapes.size(), 1);
+    for (const auto& trees : tier.of_roots) take(trees.size(), by);
+    for (const auto& [members, trees] : tier.shapes) take(trees.size(), by);
   }
   return static_cast<int>(turn);
 }

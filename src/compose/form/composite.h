@@ -241,7 +241,7 @@ class Routes {
     Rank source, sink;
     int turn;           // index of the port, counted over all ports
     int strand;         // index among the port's chunks, counted over all of them
-    int tree_turn;      // which of the root's own trees, counted over all of them
+    int tree_turn;      // which of the trees that chunks take in turn, counted over all
     int root_turn = 0;  // index in Composite::root_turns
     int near_turn = 0;  // in Host::near
   };
