@@ -453,10 +453,11 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   }
   // One call of each rank in turn: with few hardware queues, a rank's second call could otherwise stand in a queue
   // before another rank's first call, and wait for it. Those of this group have all launched after a turn: keeping pace
-  // waits only for ranks of other threads.
-  for (bool any = true; any;) {
+  // waits only for ranks of other threads. It waits before a further call alone, and at the end: other ranks' groups
+  // may take more turns, and wait for another communicator of this one meanwhile.
+  for (bool any = true, again = false; any; again = true) {
     any = false;
-    for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->order_next(); });
+    for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->order_next(again); });
     VendorGroup group;
     for (Workload* work : all)
       attempt(*work, [&] { any = work->communicator->on_device()->launch_next(group) || any; });
@@ -467,8 +468,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
         group.check(device.chooser().vendor().backend());
         device.launcher().finish();
       });
-    for (Workload* work : all) work->communicator->on_device()->launcher().pace().keep();
   }
+  for (Workload* work : all) work->communicator->on_device()->launcher().pace().keep();
   // What joins the streams stands in hardware queues until the kernels end, so it comes after the kernels of all ranks.
   for (Workload* work : all) attempt(*work, [&] { work->communicator->on_device()->side_stream().join(); });
   return first;

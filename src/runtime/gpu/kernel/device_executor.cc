@@ -196,9 +196,10 @@ void DeviceExecutor::prepare(std::span<const SignalWait> waits, StreamHandle han
   streams_ && streams_->serve_wait(stream) ? streams_->prepare(merged, stream) : one_sided_.prepare(merged, stream);
 }
 
-void DeviceExecutor::order_next() {
+void DeviceExecutor::order_next(bool again) {
   const PreparedCall* const next = prepared_.next();
   if (next == nullptr) return;
+  if (again) launcher_.pace().keep();
   const gpu::Current current(membership_.on_device->device);
   launcher_.order_ahead(*next);
 }

@@ -51,8 +51,9 @@ class DeviceExecutor {
   void prepare(std::span<const PointToPointRequest> batch);
   void prepare(const PutRequest& request);
   void prepare(std::span<const SignalWait> waits, StreamHandle stream);
-  // See DeviceLauncher::order_ahead.
-  void order_next();
+  // For the prepared call that comes next, if there is one: DeviceLauncher::order_ahead. `again`: after another call of
+  // the group, and so after LaunchPace::keep().
+  void order_next(bool again);
   // Launches the first prepared call; false if there is none. Afterwards: DeviceLauncher::finish() and
   // LaunchPace::keep(). Calls of the vendor's library go into `group`, which runs before finish().
   bool launch_next(VendorGroup& group);
