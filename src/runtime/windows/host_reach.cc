@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "platform/host/peer_memory.h"
@@ -43,6 +44,8 @@ bool is_mapped(const void* base, std::size_t bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uint64_t>(base);
   const std::uint64_t begin = address / page * page;
+  const std::uint64_t last = std::numeric_limits<std::uint64_t>::max() - page;
+  if (address > last || bytes > last - address) return false;  // beyond all addresses
   return ::msync(reinterpret_cast<void*>(begin), address - begin + bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
