@@ -476,7 +476,9 @@ def main():
              "device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Up to "
              "32 ranks are simulated: where data that returns to the root's host, or sums and copies, pass the same links (pcie8, "
-             "z52, z52-full), chunks queue behind one another, which the closed form of more hosts does not show. "
+             "z52, z52-full), chunks queue behind one another, which the closed form of more hosts shows in part: a table below sets "
+             "simulations of 64 ranks beside it. There chunks of a few KiB wait for slots, too, which a program's messages, of several "
+             "chunks each, do not (AllGather with entries). "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
              "![time over ranks](scale.svg)", ""]
     points = {}
