@@ -202,16 +202,18 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
     result.push_back(plan("forest-", 1, 1, kForestFrames));
     result.push_back(plan("slack-forest-", kSlackRate, 1, kSlackFrames));
   } else {
-    const Forest all = plan("forest-", 1, 1, kManyForestFrames);
-    result.push_back(all);
+    result.push_back(plan("forest-", 1, 1, kManyForestFrames));
+    const double enough = kNearlyRate * result.front().rate();
     const auto prefer = [&](Forest other) {
-      if (result.front().name == all.name && other.rate() >= kNearlyRate * all.rate())
-        result.front() = std::move(other);
+      const bool better = other.rate() >= enough;
+      if (better) result.front() = std::move(other);
+      return better;
     };
-    if (level_without_ != kNoLevel)
-      prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind),
-                  kManyForestFrames));
-    prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
+    const bool by_entries =
+        level_without_ != kNoLevel &&
+        prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind),
+                    kManyForestFrames));
+    if (!by_entries) prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
   }
   std::erase_if(result, [](const Forest& forest) { return forest.trees.empty(); });
   return result;
@@ -488,16 +490,15 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
         if ((several_trees(shape) && !one_root) || !is_worthwhile(shape, hosts)) continue;
-        const bool once = shape == Shape::ring || (several_trees(shape) && hosts > kShortRing);
+        // In other shapes the root's host sends all data more than once.
+        const bool sends_once = shape == Shape::ring || several_trees(shape);
         const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};
         for (const Framing& frames : frames_for(of_shape)) {
           Variant variant = of_shape;
           variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
-          // For long data; other shapes than these send all of it from the root's host more than once.
-          const bool sends_once = several_trees(shape) || shape == Shape::ring;
-          if (one_root && !simulated() && frames.frames > 1 && !sends_once) continue;
+          if (one_root && !simulated() && frames.frames > 1 && !sends_once) continue;  // frames are for long data
           if (of_blocks && some_nics) {
             variant.by_turns = true;
             add(result, variant);
@@ -510,8 +511,9 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
         }
         // Of few hosts no other shape is much shorter than a ring.
-        const bool short_enough = simulated() || is_wide(shape) || hosts <= 2 * kShortRing;
-        if (!racks && once && short_enough) add_forests(result, of_shape, forests);
+        const bool worth_it = shape == Shape::ring || hosts > kShortRing;
+        const bool shallow = simulated() || is_wide(shape) || hosts <= 2 * kShortRing;
+        if (!racks && sends_once && worth_it && shallow) add_forests(result, of_shape, forests);
       }
     }
     if (collective != Collective::allreduce) {
