@@ -412,3 +412,28 @@ TEST_CASE("clusters that nothing joins are told which host it is") {
   for (const char* name : {"0*dgx1v", "100000*dgx1v", "99999999999*dgx1v", "-1*dgx1v", "2*2*dgx1v", "*dgx1v"})
     CHECK_THROWS_AS(topology::preset(name), Error);
 }
+
+TEST_CASE("what a planner was asked for before does not change its composites") {
+  for (const topology::Topology& machine : {topology::preset("3*pcie8"), topology::preset("2*dgx1v"), uneven(),
+                                            racks(2, 2, 2), in_a_row(3, 4, {4, 2, 4}), topology::preset("5*z52")}) {
+    portfolio::CompositePlanner asked(machine);
+    for (const Collective collective : kCollectives) asked.candidates(collective, 0);
+    for (const Collective collective : kCollectives) {
+      INFO(info(collective).name << " on " << machine.name);
+      const auto later = asked.candidates(collective, 0);
+      const auto fresh = portfolio::CompositePlanner(machine).candidates(collective, 0);
+      REQUIRE(later.size() == fresh.size());
+      for (std::size_t i = 0; i < fresh.size(); ++i) {
+        INFO(fresh[i].name());
+        CHECK(later[i].name() == fresh[i].name());
+        CHECK(later[i].cost.time_us(1e7, 128 * 1024) == fresh[i].cost.time_us(1e7, 128 * 1024));
+        const compose::Composite& one = *later[i].composite;
+        const compose::Composite& other = *fresh[i].composite;
+        const bool same_at_root = one.at_root.has_value() == other.at_root.has_value() &&
+                                  (!one.at_root || (one.at_root->schedule.sends == other.at_root->schedule.sends &&
+                                                    one.root_turns == other.root_turns));
+        CHECK(same_at_root);
+      }
+    }
+  }
+}

@@ -139,7 +139,7 @@ void CompositePlanner::plan_hosts() {
   }
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
-  add_levels_with_entries();
+  plain_ = levels_;
 }
 
 // By links and by the parts of the data that come and go at each device; empty: all alike.
@@ -461,6 +461,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     fail(ErrorCode::invalid_argument,
          "topology '{}' has {} ranks: AlltoAll is planned for at most {}, use it among parts of them", topology_->name,
          topology_->ranks, kMostAlltoallRanks);
+  add_levels_with_entries(collective);
   const bool unicast =
       collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
   const bool one_root = passes_whole(collective);
@@ -549,7 +550,7 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
       variant.frames = frames;
       if (frames.frames == 1 || !one_root) add(result, variant);
       if (at_root.empty()) continue;
-      variant.at_root = at_root[std::min(level, at_root.size() - 1)];
+      variant.at_root = at_root[level == level_without_ ? 0 : std::min(level, at_root.size() - 1)];
       add(result, variant);
     }
     add_forests(result, packed, forests);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,7 +57,9 @@ class CompositePlanner {
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   void plan_hosts();
   std::vector<std::size_t> kinds_for_entries() const;
-  void add_levels_with_entries();
+  void add_levels_with_entries(Collective collective);
+  std::size_t level_with_entries(Collective collective, double gbytes_per_s);
+  std::size_t level_where_slow(Collective collective);
   bool has_own_data(std::size_t level) const { return std::ranges::count(levels_with_own_data_, level) > 0; }
   bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }
   bool serves(std::size_t level, Collective collective) const;
@@ -89,6 +92,8 @@ class CompositePlanner {
   using NearPorts = std::pair<std::pair<int, std::vector<double>>, std::vector<std::vector<int>>>;
   std::vector<NearPorts> near_;                 // by links and NICs: compose::Host::near
   std::vector<std::vector<HostLevel>> levels_;  // by kind: least busy, then fewest steps
+  std::vector<std::vector<HostLevel>> plain_;   // the same without entries
+  std::set<Collective> with_entries_;           // one of each direction whose levels with entries were looked for
   std::size_t level_choices_ = 1;
   std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both

@@ -37,38 +37,49 @@ std::vector<std::size_t> CompositePlanner::kinds_for_entries() const {
 
 // Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
 // as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
-void CompositePlanner::add_levels_with_entries() {
+std::size_t CompositePlanner::level_with_entries(Collective collective, double gbytes_per_s) {
   const std::vector<std::size_t> kinds = kinds_for_entries();
-  if (kinds.empty()) return;
-  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
-  const std::vector<std::vector<HostLevel>> plain = levels_;
+  const Halves halves = collective == Collective::allreduce ? Halves::together : Halves::apart;
   // Chunks that take deep trees wait for one another, which a simulation shows.
   const Packings packings = simulated() ? Packings::no : Packings::yes;
-  const auto add = [&](Collective collective, Halves halves, double gbytes_per_s) {
-    const bool own_data = collective != Collective::broadcast;
-    std::vector<std::optional<HostLevel>> found(levels_.size());
-    for (const std::size_t kind : kinds) {
-      const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
-      const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
-      found[kind] = level_with_entries(links, plain[kind], gbytes_per_s / links.ranks, home, halves, packings);
-    }
-    if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
-    const std::size_t place = level_choices_++;
-    for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
-      levels_[kind].resize(place, HostLevel(levels_[kind].back()));
-      levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain[kind].front());
-    }
-    return place;
-  };
-  const auto add_where_slow = [&](Collective collective, Halves halves) {
-    const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
-    return into < kSlow * least ? add(collective, halves, into) : kNoLevel;
-  };
-  levels_with_own_data_ = {add(Collective::allgather, Halves::apart, least),
-                           add_where_slow(Collective::allgather, Halves::apart)};
-  levels_for_both_ways_ = {add(Collective::allreduce, Halves::together, least),
-                           add_where_slow(Collective::allreduce, Halves::together)};
-  level_without_ = add(Collective::broadcast, Halves::apart, least);
+  const bool own_data = collective != Collective::broadcast;
+  std::vector<std::optional<HostLevel>> found(levels_.size());
+  for (const std::size_t kind : kinds) {
+    const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
+    const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
+    found[kind] =
+        portfolio::level_with_entries(links, plain_[kind], gbytes_per_s / links.ranks, home, halves, packings);
+  }
+  if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
+  const std::size_t place = level_choices_++;
+  for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
+    levels_[kind].resize(place, HostLevel(levels_[kind].back()));
+    levels_[kind].push_back(found[kind] ? *std::move(found[kind]) : plain_[kind].front());
+  }
+  return place;
+}
+
+std::size_t CompositePlanner::level_where_slow(Collective collective) {
+  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
+  return into < kSlow * least ? level_with_entries(collective, into) : kNoLevel;
+}
+
+// Only those that serve the collective: each takes milliseconds to find, and many planners are asked for one
+// collective.
+void CompositePlanner::add_levels_with_entries(Collective collective) {
+  const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
+  const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+  if (!blocks && !one_root && collective != Collective::allreduce) return;
+  const Collective copies = blocks ? Collective::allgather : one_root ? Collective::broadcast : Collective::allreduce;
+  if (!with_entries_.insert(copies).second || kinds_for_entries().empty()) return;
+  const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  const std::size_t level = level_with_entries(copies, least);
+  if (one_root) {
+    level_without_ = level;
+  } else {
+    (blocks ? levels_with_own_data_ : levels_for_both_ways_) = {level, level_where_slow(copies)};
+  }
 }
 
 }  // namespace sccl::portfolio

@@ -7,11 +7,6 @@
 #include "topology/graph/routes.h"
 
 namespace sccl::portfolio {
-namespace {
-
-constexpr int kPowerDoublings = 4;  // the 16th power
-
-}  // namespace
 
 Ways::Ways(const topology::Topology& links, bool backwards) : ranks_(links.ranks) {
   const schedule::EdgeIndex edges(links);
@@ -40,6 +35,8 @@ double Uses::busiest() const {
 
 void Uses::set_unit() {
   unit_ = busiest();
+  for (int resource = 0; resource < ways_->count(); ++resource)
+    powers_[static_cast<std::size_t>(resource)] = power(busy(resource));
   weight_at_busiest_ = 0;
   for (int resource = 0; resource < ways_->count(); ++resource)
     if (busy(resource) >= unit_) weight_at_busiest_ = std::max(weight_at_busiest_, weight(resource));
@@ -49,12 +46,6 @@ double Uses::weight_with(const std::vector<int>& way, double more) const {
   double sum = 0;
   for (const int resource : way) sum += weight(resource, more);
   return sum;
-}
-
-double Uses::power(double busy) const {
-  double result = busy / unit_;
-  for (int doubling = 0; doubling < kPowerDoublings; ++doubling) result *= result;
-  return result;
 }
 
 }  // namespace sccl::portfolio
