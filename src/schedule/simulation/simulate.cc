@@ -39,7 +39,12 @@ struct EdgeState {
   int lanes = 1;  // those that a slice takes together count as one
   std::vector<double> set_ps_per_byte;
   bool used = false;
-  EdgeUse use;
+  double slice_bytes = -1;  // of the last slice, whose time mostly is the next one's, too
+  Picoseconds slice_time = 0;
+  double bytes = 0;  // that have passed
+  Picoseconds busy = 0;
+  Picoseconds first_begin = -1;
+  Picoseconds last_end = 0;
   Picoseconds left = 0;    // of all lanes together: what is still to pass
   Picoseconds booked = 0;  // sum of the times at which the lanes are free again
   // No slice ends earlier than this on the lane that is free last.
@@ -154,7 +159,6 @@ class Engine {
         state.set_ps_per_byte.push_back(ps_per_byte / set_lanes * ((set_lanes + together - 1) / together));
       }
       state.first_lane = static_cast<int>(lanes);
-      state.use.edge = edge;
       lanes += static_cast<std::size_t>(state.lanes);
     }
     for (const topology::SharedSet& set : schedule_.topology.shared) {
@@ -308,7 +312,11 @@ class Engine {
     const auto sets = edges_.sets_of(edge);
     Picoseconds begin = std::max(now_, *lane);
     for (const int set : sets) begin = std::max(begin, *first_free(set));
-    const Picoseconds free = begin + std::round(bytes * state.ps_per_byte);
+    if (bytes != state.slice_bytes) {
+      state.slice_bytes = bytes;
+      state.slice_time = std::round(bytes * state.ps_per_byte);
+    }
+    const Picoseconds free = begin + state.slice_time;
     const Picoseconds end = std::max(free, event.not_before);
     if (has_limit()) {
       state.left -= free - begin;
@@ -318,7 +326,7 @@ class Engine {
     *lane = free;
     for (std::size_t i = 0; i < sets.size(); ++i)
       *first_free(sets[i]) = begin + std::round(bytes * state.set_ps_per_byte[i]);
-    record(state, event, static_cast<int>(lane - lanes), bytes, begin, free);
+    record(state, edge, event, static_cast<int>(lane - lanes), bytes, begin, free);
     if (static_cast<std::size_t>(event.hop) + 1 < way.size())
       queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
                                        static_cast<std::int16_t>(event.hop + 1), Event::Kind::enter});
@@ -332,14 +340,14 @@ class Engine {
     return std::min_element(lanes.begin(), lanes.end());
   }
 
-  void record(EdgeState& state, const Event& event, int lane, double bytes, Picoseconds begin, Picoseconds end) {
-    if (state.use.bytes == 0 && state.use.end_us == 0) state.use.begin_us = begin / kPsPerUs;
-    state.use.bytes += bytes;
-    state.use.busy_us += (end - begin) / kPsPerUs * edges_[state.use.edge].lanes / state.lanes;
-    state.use.end_us = std::max(state.use.end_us, end / kPsPerUs);
+  void record(EdgeState& state, EdgeId edge, const Event& event, int lane, double bytes, Picoseconds begin,
+              Picoseconds end) {
+    if (state.first_begin < 0) state.first_begin = begin;
+    state.bytes += bytes;
+    state.busy += end - begin;
+    state.last_end = std::max(state.last_end, end);
     if (options_.detail == Detail::transfers)
-      transfers_.push_back(
-          {state.use.edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
+      transfers_.push_back({edge, lane, message(event.message).send, event.slice, begin / kPsPerUs, end / kPsPerUs});
   }
 
   // The source's value has been read, and the slice has reached the other rank's memory.
@@ -411,8 +419,13 @@ class Engine {
     Simulation simulation;
     simulation.time_us = end_ / kPsPerUs;
     simulation.slices = slices_total_;
-    for (const EdgeState& state : edge_states_)
-      if (state.used) simulation.edges.push_back(state.use);
+    for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
+      const EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+      if (!state.used) continue;
+      const double lanes = static_cast<double>(edges_[edge].lanes) / state.lanes;
+      simulation.edges.push_back({edge, state.bytes, state.busy / kPsPerUs * lanes,
+                                  std::max(0.0, state.first_begin) / kPsPerUs, state.last_end / kPsPerUs});
+    }
     simulation.transfers = std::move(transfers_);
     std::stable_sort(simulation.transfers.begin(), simulation.transfers.end(),
                      [](const Transfer& a, const Transfer& b) {

@@ -124,7 +124,7 @@ class Layout {
       : network_(network), waits_(waits), passing_(passing) {
     lanes_.assign(at(network.all_lanes), 0);
     for (const int lanes : network.lanes_of_set) sets_.emplace_back(at(lanes), 0);
-    for (const Network::Connection& one : network.connections) connections_.push_back({{}, 0, one.slots});
+    for (int connection = 0; connection < static_cast<int>(network.connections.size()); ++connection) add(connection);
     collect_sends(order);
     if (passing != Passing::what_is_there) put_in_order();
     sort_readers();
@@ -168,18 +168,38 @@ class Layout {
     enum class Kind : std::uint8_t { enter, follow, arrive, apply };
     Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
     int place = 0;
-    int connection = 0;
-    std::int16_t hop = 0;
+    int number = 0;  // enter: of the hop; follow: of the connection
     Kind kind = Kind::enter;
+  };
+  // A link of a connection's way, with what passing it takes.
+  struct Hop {
+    Picoseconds alpha = 0;
+    Picoseconds time = 0;
+    const std::vector<std::pair<int, Picoseconds>>* sets = nullptr;  // null: none
+    int first_lane = 0;
+    int lanes = 1;
+    bool last = false;
   };
   struct Connection {
     LeastHeap<int> waiting;  // places
     Picoseconds free = 0;
     int free_slots = 0;
+    int first_hop = 0;
     int next = kNone;  // the place of the first one that it has not passed; of no use for what is there
   };
   using Lanes = std::vector<Picoseconds>;  // when each is free again
   static constexpr int kNone = -1;
+
+  void add(int connection) {
+    connections_.push_back({{}, 0, network_.connections[at(connection)].slots, static_cast<int>(hops_.size())});
+    const std::span<const EdgeId> way = network_.way_of(connection);
+    for (std::size_t hop = 0; hop < way.size(); ++hop) {
+      const bool forwards = waits_.direction == Direction::forwards;
+      const Network::Link& link = network_.links[at(way[forwards ? hop : way.size() - 1 - hop])];
+      hops_.push_back({link.alpha, link.time, link.sets.empty() ? nullptr : &link.sets, link.first_lane, link.lanes,
+                       hop + 1 == way.size()});
+    }
+  }
 
   int places() const { return static_cast<int>(sends_.size()); }
 
@@ -265,27 +285,24 @@ class Layout {
     if (passing_ != Passing::in_order && waits_.direction == Direction::forwards) add_writer(place);
     --state.free_slots;
     begun_.push_back(place);
-    state.free = enter({now_, place, connection, 0, Event::Kind::enter});
-    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, place, connection, 0, Event::Kind::follow});
+    state.free = enter({now_, place, state.first_hop, Event::Kind::enter});
+    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, place, connection, Event::Kind::follow});
   }
 
   Picoseconds enter(const Event& event) {
-    const std::span<const EdgeId> way = network_.way_of(event.connection);
-    const std::size_t hops = way.size();
-    const EdgeId edge = way[waits_.direction == Direction::forwards ? at(event.hop) : hops - 1 - at(event.hop)];
-    const Network::Link& link = network_.links[at(edge)];
+    const Hop& link = hops_[at(event.number)];
     const auto first_free = [](Lanes& lanes) { return std::min_element(lanes.begin(), lanes.end()); };
     const auto lanes = lanes_.begin() + link.first_lane;
     const auto lane = link.lanes == 1 ? lanes : std::min_element(lanes, lanes + link.lanes);
     Picoseconds begin = std::max(now_, *lane);
-    for (const auto& [set, time] : link.sets) begin = std::max(begin, *first_free(sets_[at(set)]));
+    if (link.sets != nullptr)
+      for (const auto& [set, time] : *link.sets) begin = std::max(begin, *first_free(sets_[at(set)]));
     *lane = begin + link.time;
-    for (const auto& [set, time] : link.sets) *first_free(sets_[at(set)]) = begin + time;
+    if (link.sets != nullptr)
+      for (const auto& [set, time] : *link.sets) *first_free(sets_[at(set)]) = begin + time;
     const Picoseconds end = std::max(*lane, event.not_before) + link.alpha;
-    const bool last = at(event.hop) + 1 == hops;
-    queue_.add(last ? end : begin + link.alpha,
-               {end, event.place, event.connection, static_cast<std::int16_t>(event.hop + 1),
-                last ? Event::Kind::arrive : Event::Kind::enter});
+    queue_.add(link.last ? end : begin + link.alpha,
+               {end, event.place, event.number + 1, link.last ? Event::Kind::arrive : Event::Kind::enter});
     return begin;
   }
 
@@ -295,7 +312,7 @@ class Layout {
         enter(event);
         break;
       case Event::Kind::follow:
-        pass(event.connection);
+        pass(event.number);
         break;
       case Event::Kind::arrive:
         arrive(event.place);
@@ -332,7 +349,7 @@ class Layout {
     pass(one.connection);
     if (waits_.direction == Direction::backwards || one.alone) return;
     if (const int next = next_to_apply(made); next != kNone && sends_[at(next)].landed)
-      queue_.add(now_, {0, next, sends_[at(next)].connection, 0, Event::Kind::apply});
+      queue_.add(now_, {0, next, 0, Event::Kind::apply});
   }
 
   const Network& network_;
@@ -341,6 +358,7 @@ class Layout {
   std::vector<Sending> sends_;  // by place
   std::vector<int> next_;       // by place: the next one of its connection
   std::vector<int> number_;     // by place: how many of its connection come before it; passed ones are negative
+  std::vector<Hop> hops_;       // of one connection after the other
   Lanes lanes_;                 // of all links
   std::vector<Lanes> sets_;     // of each set
   std::vector<Connection> connections_;
