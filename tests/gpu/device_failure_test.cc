@@ -69,6 +69,28 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it") {
   }
 }
 
+// Those that have left are asked about in turn, and the answer about one must not wipe out that about another one.
+TEST_CASE("a rank that left is named by the rank that waits for it, also where others have left, too") {
+  const auto told = run_bare_world(Mode::threads, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 3, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    if (rank != 0) return ncclCommDestroy(comm) == ncclSuccess ? "" : ncclGetLastError(nullptr);
+    std::vector<float> data(1000);
+    // Refused, perhaps, when the other ranks are gone already.
+    std::string text = ncclRecv(data.data(), data.size(), ncclFloat, 1, comm, device.stream()) == ncclSuccess
+                           ? async_error(comm)
+                           : ncclGetLastError(comm);
+    ncclCommAbort(comm);
+    device.synchronize();
+    return text;
+  });
+  INFO(told[0]);
+  CHECK(contains(told[0], "rank 1 ("));
+  CHECK(contains(told[0], "destroyed its communicator"));
+  CHECK(told[1] + told[2] == "");
+}
+
 TEST_CASE("a killed rank is named by the survivors", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {

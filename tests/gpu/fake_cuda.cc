@@ -100,6 +100,7 @@ void fake_cuda_set_delays(int random) {
   state().delays = random != 0;
   sccl::device::gpu::late_stores = random != 0;
 }
+void fake_cuda_hold_waits(int held) { sccl::device::gpu::waits_are_held = held != 0; }
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);

@@ -157,9 +157,12 @@ inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
   __atomic_compare_exchange_n(at, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return expected;
 }
+// While a test holds them, threads that wait get no turn, as on a machine with too much to do.
+inline std::atomic<bool> waits_are_held{false};
 inline void pause() {
   end_if_vanished();
   ::sched_yield();
+  while (waits_are_held) ::usleep(1000);
 }
 
 }  // namespace sccl::device::gpu

@@ -51,6 +51,33 @@ std::string left(ncclComm_t comm, std::string result) {
   return result;
 }
 
+constexpr unsigned char kNobody = 0xff;  // in memory into which nothing has come
+
+// Of bytes that shall all be `right`, with one behind them that shall be left alone: what they are instead, in runs.
+std::string wrong_bytes(int peer, const std::vector<unsigned char>& came, unsigned char behind, int right) {
+  const auto wanted = [&](std::size_t at) { return at + 1 == came.size() ? behind : right; };
+  std::string text;
+  int runs = 0;
+  for (std::size_t begin = 0, end = 0; begin < came.size(); begin = end) {
+    end = begin + 1;
+    if (came[begin] == wanted(begin)) continue;
+    while (end < came.size() && came[end] == came[begin] && came[end] != wanted(end)) ++end;
+    if (++runs <= 4)
+      text += " " + std::to_string(came[begin]) + " from " + std::to_string(begin) + " to " + std::to_string(end);
+  }
+  if (runs == 0) return "";
+  return " from rank " + std::to_string(peer) + " came, where " + std::to_string(came.size() - 1) + " bytes of " +
+         std::to_string(right) + " were due, " + std::to_string(runs) + " wrong runs:" + text + ";";
+}
+
+// What the communicator knows of a failure already.
+constexpr const char* kNoError = " the communicator tells no error";
+std::string error_now(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  ncclCommGetAsyncError(comm, &state);
+  return state == ncclSuccess ? kNoError : std::string(" ") + ncclGetLastError(comm);
+}
+
 const std::vector<std::vector<int>> kPlaces{{0, 1}, {0, 0, 1}, {0, 1, 1, 0}};
 
 }  // namespace
@@ -96,22 +123,53 @@ TEST_CASE("transfers of all sizes meet between devices of several hosts", "[proc
                 const auto at = static_cast<std::size_t>(peer);
                 const std::size_t sent = count / static_cast<std::size_t>(1 + rank + peer);
                 in[at].assign(sent + 1, static_cast<unsigned char>(10 * rank + peer));
-                out[at].assign(sent + 1, 0xff);
+                out[at].assign(sent + 1, kNobody);
                 ncclSend(in[at].data(), sent, ncclUint8, peer, comm, device.stream());
                 ncclRecv(out[at].data(), sent, ncclUint8, peer, comm, device.stream());
               }
               if (ncclGroupEnd() != ncclSuccess) return told();
               device.synchronize();
-              for (int peer = 0; peer < 3; ++peer) {
-                const std::vector<unsigned char>& came = out[static_cast<std::size_t>(peer)];
-                const auto right = static_cast<unsigned char>(10 * peer + rank);
-                if (std::count(came.begin(), came.end() - 1, right) + 1 != static_cast<long>(came.size()) ||
-                    came.back() != 0xff)
-                  return "wrong bytes from rank " + std::to_string(peer) + " of " + std::to_string(count);
-              }
+              std::string wrong;
+              for (int peer = 0; peer < 3; ++peer)
+                wrong += wrong_bytes(peer, out[static_cast<std::size_t>(peer)], kNobody, 10 * peer + rank);
+              if (!wrong.empty()) return std::to_string(count) + " bytes:" + wrong + error_now(comm);
             }
             return left(comm, "");
           })) == "");
+  }
+}
+
+// A kernel tells now and then for whom it waits, and a busy machine lets it look late.
+TEST_CASE("a rank of another host may leave before the kernel that takes its last message looks again", "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  for (const Engine& engine : kEngines) {
+    INFO(engine.name);
+    int go[2], gone[2];  // a byte lets rank 1 send; a byte tells that it has left
+    REQUIRE((::pipe(go) == 0 && ::pipe(gone) == 0));
+    CHECK(failures(run_hosts(engine, {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+            char byte = 0;
+            std::vector<unsigned char> data(1001, rank == 0 ? kNobody : 10);
+            if (rank == 1) {
+              const bool sent = ::read(go[0], &byte, 1) == 1 && ncclSend(data.data(), data.size() - 1, ncclUint8, 0,
+                                                                         comm, device.stream()) == ncclSuccess;
+              std::string wrong = sent ? "" : told();
+              device.synchronize();
+              wrong = left(comm, wrong);
+              return ::write(gone[1], &byte, 1) == 1 ? wrong : wrong + " no pipe";
+            }
+            const bool receives =
+                ncclRecv(data.data(), data.size() - 1, ncclUint8, 1, comm, device.stream()) == ncclSuccess;
+            std::string wrong = receives ? "" : told();
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it tells for whom it waits
+            fake_cuda_hold_waits(1);
+            if (::write(go[1], &byte, 1) != 1 || ::read(gone[0], &byte, 1) != 1) wrong += " no pipe";
+            std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // longer than any rank's patience
+            fake_cuda_hold_waits(0);
+            device.synchronize();
+            if (const std::string error = error_now(comm); error != kNoError) wrong += error;
+            return left(comm, wrong + wrong_bytes(1, data, kNobody, 10));
+          })) == "");
+    for (const int end : {go[0], go[1], gone[0], gone[1]}) ::close(end);
   }
 }
 

@@ -31,16 +31,29 @@ struct Control {
 
 enum class StopReason : u64 { none = 0, host = 1, mismatch = 2, peer = 3, unreachable = 4, overlap = 5 };
 
+// For whom a block waits. It has polled for the message, in vain, after it had read the question of that number.
+struct Wait {
+  int peer;      // -1: none
+  u32 question;  // 0: none
+
+  u64 packed() const { return static_cast<u64>(question) << 32 | static_cast<u32>(peer + 1); }
+  static Wait unpacked(u64 word) {
+    return {static_cast<int>(static_cast<u32>(word)) - 1, static_cast<u32>(word >> 32)};
+  }
+};
+
 // State of one rank in host memory that is mapped to its device.
 struct HostWords {
-  alignas(64) u64 stop;  // set by the host
+  // Set by the host:
+  alignas(64) u64 stop;
+  u64 question;  // counts: asks for whom blocks wait now
   // Set by the device:
   alignas(64) u64 began;    // kernels of this communicator
   u64 finished;             // kernels that ended
   u64 finished_sequence;    // `sequence` of the last ended kernel that had one
   u64 stopped;              // StopReason of the first stop
   u64 peer;                 // the rank it was about
-  alignas(64) u64 awaited;  // 1 + a rank that some block waits for
+  alignas(64) u64 awaited;  // a Wait: that of some block, which may be over since
   // By lane, counted through all channels: WaitRecord::packed() of a lane that waits. The host clears the records; a
   // lane that still waits writes its record again.
   u64 waits[kMostWaitRecords];

@@ -30,9 +30,12 @@ inline void stop_all_ranks(const Arguments& arguments, StopReason reason, int pe
 // no registers.
 class StopSigns {
  public:
-  void begin() { polls_ = 0; }
-  // Whether the kernel must end. Called at each poll; most calls read nothing. `awaited`: a rank, or -1. `state`: the
-  // state of the lane that waits; null where no lane does.
+  void begin() {
+    polls_ = 0;
+    question_ = 0;
+  }
+  // Whether the kernel must end. Called after each poll that was in vain; most calls read nothing. `awaited`: a rank,
+  // or -1. `state`: the state of the lane that waits; null where no lane does.
   template <class Arguments>
   bool look(const Arguments& arguments, int awaited, const LaneState* state = nullptr, u32 lane = 0) {
     if (++polls_ % kPollsPerLook != 0) return false;
@@ -43,7 +46,9 @@ class StopSigns {
       return true;
     }
     if (polls_ % kPollsPerHostLook != 0) return false;
-    store_relaxed_system(&arguments.host->awaited, static_cast<u64>(awaited + 1));
+    // The polls since the last look came after the question was read there.
+    store_relaxed_system(&arguments.host->awaited, Wait{awaited, question_}.packed());
+    question_ = static_cast<u32>(load_relaxed_system(&arguments.host->question));
     if (state != nullptr && awaited >= 0 && lane < kMostWaitRecords)
       store_relaxed_system(&arguments.host->waits[lane],
                            WaitRecord{lane, state->op, awaited, state->blocked_on_slot}.packed());
@@ -58,7 +63,9 @@ class StopSigns {
   static constexpr u32 kPollsPerLook = 64;        // reads of this device's memory
   static constexpr u32 kPollsPerHostLook = 1024;  // reads over the host's bus
 
-  u32 polls_;  // set by begin(): a block's shared memory is not initialised
+  // Set by begin(): a block's shared memory is not initialised.
+  u32 polls_;
+  u32 question_;  // as the last look at the host's words read it
 };
 
 // Kernels of a rank run one after another, and these words tell the host which one. One thread of a launch calls this.

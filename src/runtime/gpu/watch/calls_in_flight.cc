@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "runtime/call/signature.h"
 
 namespace sccl::runtime {
@@ -41,13 +39,15 @@ Rank CallsInFlight::awaited() const {
   return in_stream >= 0 ? in_stream : awaited_by_kernel();
 }
 
-// The kernels' word stays when a wait is over. So the first call clears the word, and only a kernel that still waits
-// writes it again: by then, the kernel would have found messages that were sent before.
-bool CallsInFlight::still_awaits(Rank rank) {
+// The kernels' word stays when a wait is over, and a kernel may have written it long after its poll. So only an answer
+// counts whose poll came after the question: by then, the kernel would have found messages that were sent before.
+bool CallsInFlight::awaits_in_vain(Rank rank) {
   if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
-  if (std::exchange(asked_about_, rank) == rank) return awaited() == rank;
-  __atomic_store_n(&words_.awaited, 0, __ATOMIC_RELAXED);
-  return false;
+  const auto next = static_cast<std::uint32_t>(asked_.size() + 1);
+  const auto [asked, is_new] = asked_.try_emplace(rank, next);
+  if (is_new) __atomic_store_n(&words_.question, next, __ATOMIC_RELEASE);  // pairs with StopSigns::look
+  const auto wait = device::gpu::Wait::unpacked(read(words_.awaited));
+  return wait.peer == rank && wait.question >= asked->second;
 }
 
 // A stream counts as one lane. Clears the records of kernels, so that at the next call only lanes that still wait have
@@ -71,7 +71,7 @@ std::string CallsInFlight::call_text() const {
   const Calls calls = membership_.control.calls();
   const std::uint64_t number = calls.entered(membership_.rank);
   CallSignature call;
-  if (!calls.read(membership_.rank, number, call)) return "a call on its device";
+  if (number == 0 || !calls.read(membership_.rank, number, call)) return "a call on its device";
   return fmt::format("{} as call {}", call.text(), number);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,10 +52,10 @@ class CallsInFlight {
 
   // The rank that the kernel, or the stream, waits for; -1: none known.
   Rank awaited() const;
-  Rank awaited_by_kernel() const { return static_cast<Rank>(read(words_.awaited)) - 1; }
-  // If two successive calls name the same rank, the second is true if that rank was awaited all the time between them.
-  // For one thread.
-  bool still_awaits(Rank rank);
+  Rank awaited_by_kernel() const { return device::gpu::Wait::unpacked(read(words_.awaited)).peer; }
+  // Whether a block has looked in vain for a message of that rank since the first call that named the rank. Call it
+  // only when no further message of the rank can come: then it never will. For one thread.
+  bool awaits_in_vain(Rank rank);
   // The records of waiting lanes. Each call takes the records away. For one thread.
   std::vector<LaneWait> take_waits();
   // For messages: "AllReduce(count=4, float, sum) as call 7, waiting for rank 3".
@@ -74,7 +76,7 @@ class CallsInFlight {
   std::atomic<device::u64> limited_{0};
   std::atomic<std::int64_t> limit_ms_{0};
   std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
-  Rank asked_about_ = -1;                  // see still_awaits
+  std::map<Rank, std::uint32_t> asked_;    // the number of the question about a rank; see awaits_in_vain
 };
 
 }  // namespace sccl::runtime

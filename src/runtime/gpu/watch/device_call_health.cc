@@ -89,7 +89,7 @@ void DeviceCallHealth::check_peers(Duration waited) {
     if (presence == Presence::present && !dead) continue;
     if (waited < kDepartedWaitLimit) continue;
     // A normally destroyed peer is an error only if we still wait for it.
-    if (presence == Presence::destroyed && !in_flight_.still_awaits(rank)) continue;
+    if (presence == Presence::destroyed && !in_flight_.awaits_in_vain(rank)) continue;
     health.fail_departed(rank, presence, in_flight_.text());
   }
   if (const auto& proxy = membership_.on_device->proxy) check_link(*proxy, in_flight_.awaited());
@@ -98,7 +98,8 @@ void DeviceCallHealth::check_peers(Duration waited) {
 void DeviceCallHealth::check_link(const DeviceProxy& proxy, Rank awaited) const {
   if (awaited < 0) return;
   const auto failure = proxy.failure(awaited);
-  if (!failure) return;
+  // What came before the connection was lost is there for the kernel.
+  if (!failure || !in_flight_.awaits_in_vain(awaited)) return;
   const PeerHealth health = membership_.control.health();
   if (health.is_gone(awaited)) health.fail_departed(awaited, health.presence(awaited), in_flight_.text());
   failure->check(in_flight_.text());
