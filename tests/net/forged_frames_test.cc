@@ -15,8 +15,7 @@ class Forger {
     const int hosts[] = {0, 1};
     addresses_ = std::make_unique<NetAddresses>(*net_, 1, hosts);
     world.blobs[1] = addresses_->own();
-    ++world.written;
-    while (world.written < world.ranks) std::this_thread::yield();
+    world.meet(world.ranks);
     addresses_->set_all(world.blobs);
   }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 #include "kernels/host/messages/landing.h"
@@ -42,6 +43,15 @@ struct World {
   std::vector<Bytes> blobs;
   std::atomic<int> written{0};
   std::atomic<bool> failed{false};
+
+  // This rank has come so far. Waits until ranks have told that so many times; throws where one has failed meanwhile.
+  void meet(int times) {
+    ++written;
+    while (written < times) {
+      if (failed && written < times) throw std::runtime_error("another rank has failed");
+      std::this_thread::yield();
+    }
+  }
 };
 
 class NetRank {
@@ -54,8 +64,7 @@ class NetRank {
     std::iota(hosts.begin(), hosts.end(), 0);
     addresses = std::make_shared<NetAddresses>(*net_, rank, hosts);
     world.blobs[static_cast<std::size_t>(rank)] = addresses->own();
-    ++world.written;
-    while (world.written < world.ranks) std::this_thread::yield();
+    world.meet(world.ranks);
     addresses->set_all(world.blobs);
     NetTransport::Setup setup{{net_, addresses, nonce, {}},       rank, &layout_, &bell_, memory_.data(),
                               link_shape_of(layout_, world.ranks)};

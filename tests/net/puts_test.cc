@@ -37,8 +37,7 @@ TEST_CASE("puts arrive in order before their signals, at a rank that makes no ca
       NetRank self(world, rank, engine);
       std::vector<std::byte> window(kWindowBytes);
       self.transport->memory().windows.open(3, window.data(), window.size());
-      ++world.written;
-      while (world.written < 2 * world.ranks) std::this_thread::yield();
+      world.meet(2 * world.ranks);
       int seed = 0;
       std::size_t offset = 0;
       const auto limit = Deadline::in(std::chrono::seconds(20));
@@ -68,8 +67,7 @@ TEST_CASE("after windows are given back nothing is written there, and the link l
       std::vector<std::byte> window(1000);
       self.transport->memory().windows.open(1, window.data(), window.size());
       if (rank == 1) self.transport->memory().windows.close_all();
-      ++world.written;
-      while (world.written < 2 * world.ranks) std::this_thread::yield();
+      world.meet(2 * world.ranks);
       const auto data = pattern(1000, 1);
       put(self, 1 - rank, {data, 1, 0, 0}, world);
       const auto limit = Deadline::in(std::chrono::seconds(20));

@@ -194,3 +194,13 @@ TEST_CASE("a peer that connects and cannot be reached is named with its host") {
   });
   CHECK_THAT(told, Catch::Contains("rank 1 on host host1") && Catch::Contains("no way back"));
 }
+
+TEST_CASE("ranks that a failed one leaves alone end with its error") {
+  World world(3);
+  CHECK_THROWS_WITH(on_ranks(world,
+                             [&](Rank rank) {
+                               if (rank == 2) throw std::runtime_error("rank 2 comes to nothing");
+                               const NetRank self(world, rank, two_engines().front());
+                             }),
+                    "rank 2 comes to nothing");
+}
