@@ -22,11 +22,21 @@ class OnDevice {
     cuCtxGetCurrent(&before_);
     cuCtxSetCurrent(context);
     cuStreamCreate(&stream_, 1);
-    api_test::case_stream() = {static_cast<cudaStream_t>(stream_),
-                               [](cudaStream_t stream) { cuStreamSynchronize(stream); }};
+    context_of_cases() = context;
+    api_test::case_stream() = {static_cast<cudaStream_t>(stream_), [](cudaStream_t stream) {
+                                 void* before = nullptr;  // a case may have none
+                                 cuCtxGetCurrent(&before);
+                                 cuCtxSetCurrent(context_of_cases());
+                                 cuStreamSynchronize(stream);
+                                 cuCtxSetCurrent(before);
+                               }};
   }
   ~OnDevice() {
     api_test::case_stream() = {};
+    int relaxed = 2;  // another thread may capture
+    cuThreadExchangeStreamCaptureMode(&relaxed);
+    cuStreamSynchronize(stream_);  // the test's buffers go now
+    cuThreadExchangeStreamCaptureMode(&relaxed);
     cuStreamDestroy_v2(stream_);
     cuCtxSetCurrent(before_);
     cuDevicePrimaryCtxRelease_v2(ordinal_);
@@ -38,6 +48,11 @@ class OnDevice {
   void synchronize() const { cuStreamSynchronize(stream_); }
 
  private:
+  static void*& context_of_cases() {
+    static thread_local void* context = nullptr;
+    return context;
+  }
+
   int ordinal_;
   void* before_ = nullptr;
   void* stream_ = nullptr;

@@ -105,6 +105,7 @@ int cuMemsetD8Async(unsigned long long, unsigned char, unsigned long, void* stre
 int cuStreamWaitValue32_v2(void*, unsigned long long address, unsigned value, unsigned flags);
 int cuStreamBeginCapture_v2(void*, int mode);
 int cuStreamEndCapture(void*, void** graph);
+int cuThreadExchangeStreamCaptureMode(int*);
 int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long);
 int cuGraphLaunch(void* executable, void* stream);
 int cuGraphExecDestroy(void*);

@@ -23,10 +23,12 @@
 
 namespace fake {
 
-inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201,
-                     kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700,
-                     kStuck = 702, kPeerAccessAlready = 704, kCaptureUnsupported = 900, kCaptureInvalidated = 901,
-                     kCaptureIsolation = 905, kCaptureImplicit = 906, kCapturedEvent = 907;
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidContext = 201,
+                     kAlreadyMapped = 208, kPeerAccessUnsupported = 217, kInvalidHandle = 400, kIllegalState = 401,
+                     kNotReady = 600, kIllegalAddress = 700, kStuck = 702, kPeerAccessAlready = 704,
+                     kContextDestroyed = 709, kRegisteredAlready = 712, kNotRegistered = 713, kNotPermitted = 800,
+                     kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureIsolation = 905,
+                     kCaptureImplicit = 906, kCapturedEvent = 907, kCaptureWrongThread = 908;
 inline constexpr std::size_t kGranularity = 65536;
 inline constexpr sccl::device::u32 kWordThreads = 4;  // each has two words of a short message
 inline constexpr sccl::device::u32 kThreads = 2;      // of a block, whatever is asked for
@@ -42,6 +44,8 @@ struct UserObject {
   void (*destroy)(void*);
 };
 
+struct FakeStream;
+
 // What a stream does at a time.
 enum class WorkKind { plain, kernel, waits, mark };
 struct Work {
@@ -50,24 +54,28 @@ struct Work {
   std::string name;
   u64 id = 0;
   Channel* engine = nullptr;  // of a copy
+  // Between the legacy stream and those that are not non-blocking: how much of a stream's work comes before.
+  std::vector<std::pair<std::shared_ptr<FakeStream>, u64>> after{};
 };
 
 struct Graph {
   u64 id = 0;
   int mode = 0;
+  std::thread::id thread;  // that began the capture
   bool invalid = false;
   std::vector<Work> work;
   std::vector<std::shared_ptr<UserObject>> objects;
 };
 
-struct FakeStream;
 inline thread_local FakeStream* working = nullptr;  // whose worker this is
 
 inline Context& context_of(int device);
+inline std::vector<std::pair<std::shared_ptr<FakeStream>, u64>> before_work_of(const FakeStream& stream);
 
 struct FakeStream {
   int device;
-  bool blocking;  // the legacy stream waits for it
+  u64 unique = 0;  // handles are not
+  bool blocking;   // the legacy stream waits for it
   Context& context;
   Channel& channel;
   std::mutex mutex;
@@ -82,6 +90,8 @@ struct FakeStream {
 
   FakeStream(int of_device, bool is_blocking, Channel& its_channel)
       : device(of_device), blocking(is_blocking), context(context_of(of_device)), channel(its_channel) {
+    static std::atomic<u64> made{0};
+    unique = ++made;
     worker = std::thread([this] { run(); });
   }
   ~FakeStream() {
@@ -112,6 +122,7 @@ struct FakeStream {
   }
   void perform(const Work& work) {
     channel.await_head(work.id);
+    for (const auto& [other, count] : work.after) other->await(count);
     if (work.kind != WorkKind::waits) channel.leave();
     if (work.engine != nullptr) work.engine->await_head(work.id);
     if (context.fault == 0 || work.kind == WorkKind::mark) work.run();
@@ -128,6 +139,7 @@ struct FakeStream {
       }
     }
     work.id = ++next;
+    work.after = before_work_of(*this);
     Channel* const engine = work.engine;
     const auto line_up = [&, id = work.id] {
       const std::lock_guard lock(mutex);
@@ -146,6 +158,18 @@ struct FakeStream {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return completed == pushed; });
   }
+  void await(u64 count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return completed >= count; });
+  }
+  bool has_ended() {
+    const std::lock_guard lock(mutex);
+    return completed == pushed;
+  }
+  u64 all_pushed() {
+    const std::lock_guard lock(mutex);
+    return pushed;
+  }
   // What was pushed before has ended by `limit`.
   bool drain_until(std::chrono::steady_clock::time_point limit, std::string& doing_now) {
     std::unique_lock lock(mutex);
@@ -163,6 +187,7 @@ struct FakeEvent {
     u64 capture = 0;
   };
   int device = 0;
+  unsigned flags = 0;
 
   void record(Record made) {
     const std::lock_guard lock(mutex);
@@ -177,17 +202,21 @@ struct FakeEvent {
   mutable std::mutex mutex;
   Record last;
 };
+inline constexpr unsigned kWithoutTiming = 2;
 
 struct Allocation {
   std::size_t bytes;
   int descriptor;  // of the memfd behind it; -1 of host memory that was only pinned
   bool host;
   int device = 0;
+  int opened = 0;  // how often, if it is another process's
 };
 
 struct Handle {
   int descriptor;  // of a memfd
   int device;
+  std::size_t bytes;
+  bool exportable;
 };
 
 struct Module {
@@ -197,6 +226,7 @@ struct Module {
 struct Function {
   std::string name;
   int device;
+  Module* module;
   int blocks_of_multiprocessor;  // of most threads; 0: the kernel promises none
   std::atomic<bool> loaded{false};
 };
@@ -226,8 +256,9 @@ struct State {
       ll_us{10};
   std::string refused_pairs;
   std::map<u64, Allocation> allocations;
-  std::map<u64, Handle> handles;        // virtual memory
-  std::map<u64, std::size_t> reserved;  // addresses
+  std::map<std::pair<u64, int>, u64> opened;  // other processes', by inode and the device that uses it
+  std::map<u64, Handle> handles;              // virtual memory
+  std::map<u64, std::size_t> reserved;        // addresses
   struct Mapping {
     std::size_t bytes;
     int device;
@@ -235,6 +266,8 @@ struct State {
   };
   std::map<u64, Mapping> mapped;
   std::map<void*, std::shared_ptr<FakeStream>> streams;
+  std::vector<std::shared_ptr<FakeStream>> destroyed;  // whose work has perhaps not ended
+  std::vector<void*> free_handles;                     // of these: the next streams get the same
   std::set<FakeEvent*> events;
   std::set<Module*> modules;
   std::vector<std::unique_ptr<Function>> functions;
@@ -256,6 +289,7 @@ inline State& state() {
 inline Context& context_of(int device) { return state().contexts[static_cast<std::size_t>(device)]; }
 
 inline thread_local void* current = nullptr;
+inline thread_local bool in_callback = false;  // which may call nothing
 inline thread_local int capture_mode = 0;
 inline thread_local int thread_captures = 0;  // begun in this thread, for itself only
 inline char contexts[kMostDevices];           // by device, at addresses that are nothing else's
@@ -287,18 +321,34 @@ inline void work_of_kernel(std::size_t bytes) {
 }
 
 // Calls that no fault of a context concerns.
-inline bool beside_contexts(const char* name) {
-  for (const char* prefix : {"cuInit", "cuDriver", "cuDevice", "cuCtx", "cuThread"})
+inline bool begins_with_one(const char* name, std::initializer_list<const char*> prefixes) {
+  for (const char* prefix : prefixes)
     if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
   return false;
+}
+inline bool beside_contexts(const char* name) {
+  return begins_with_one(name, {"cuInit", "cuDriver", "cuDevice", "cuCtx", "cuThread"});
+}
+// All others need a current context, which must not have gone with its last owner.
+inline bool needs_context(const char* name) {
+  return !beside_contexts(name) &&
+         !begins_with_one(name, {"cuGraph", "cuUserObject", "cuMemCreate", "cuMemRelease", "cuMemAddress", "cuMemMap",
+                                 "cuMemUnmap", "cuMemSetAccess", "cuMemGetAllocation", "cuMemExport", "cuMemImport"});
 }
 
 // Records the call; its injected failure, if any.
 inline int enter(const char* name) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (current != nullptr && !beside_contexts(name))
+  if (in_callback) {
+    std::fprintf(stderr, "fake_cuda: a callback calls %s\n", name);
+    std::abort();
+  }
+  if (current == nullptr && needs_context(name)) return kInvalidContext;
+  if (current != nullptr && !beside_contexts(name)) {
     if (const int fault = context_of(current_device()).fault) return fault;
+    if (s.retained[static_cast<std::size_t>(current_device())] == 0) return kContextDestroyed;
+  }
   s.calls.append(name).append(";");
   const auto found = s.failures.find(name);
   if (found == s.failures.end()) return kSuccess;
@@ -317,6 +367,10 @@ inline int enter_unsafe(const char* name) {
       capture_mode == 0 ? s.global_captures + thread_captures > 0 : capture_mode == 1 && thread_captures > 0;
   if (!forbidden) return kSuccess;
   ++s.violations;
+  for (const auto& [handle, stream] : s.streams)  // spoils what forbids it
+    if (stream->capture && stream->capture->mode < 2 &&
+        (stream->capture->thread == std::this_thread::get_id() || (capture_mode == 0 && stream->capture->mode == 0)))
+      stream->capture->invalid = true;
   return kCaptureUnsupported;
 }
 
@@ -324,6 +378,25 @@ inline Channel& next_channel(int device) {
   Context& context = context_of(device);
   const int channels = std::clamp(state().connections.load(), 1, kMostChannels);
   return context.channels[static_cast<std::size_t>(context.streams++ % channels)];
+}
+
+// The legacy stream waits for all that was put into blocking streams before, and these wait for the legacy stream.
+inline std::vector<std::pair<std::shared_ptr<FakeStream>, u64>> before_work_of(const FakeStream& stream) {
+  std::vector<std::pair<std::shared_ptr<FakeStream>, u64>> before;
+  if (!stream.blocking) return before;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto legacy = s.defaults.find({stream.device, 0});
+  if (legacy == s.defaults.end()) return before;
+  const auto add = [&](const std::shared_ptr<FakeStream>& other) {
+    if (other.get() != &stream && other->device == stream.device && other->blocking)
+      before.emplace_back(other, other->all_pushed());
+  };
+  if (legacy->second.get() != &stream) return add(legacy->second), before;
+  for (const auto& [handle, other] : s.streams) add(other);
+  for (const auto& [key, other] : s.defaults) add(other);
+  for (const auto& other : s.destroyed) add(other);
+  return before;
 }
 
 inline constexpr std::uintptr_t kLegacyStream = 1, kPerThreadStream = 2;
@@ -353,13 +426,17 @@ inline std::shared_ptr<Graph> capture_beside_legacy(void* handle) {
     if (stream->device == current_device() && stream->blocking && stream->capture) return stream->capture;
   return nullptr;
 }
-// And work on the legacy one spoils the capture.
-inline int enter_work(void* handle) {
-  const auto spoilt = capture_beside_legacy(handle);
-  if (!spoilt) return kSuccess;
-  spoilt->invalid = true;
+// What is not allowed spoils the capture: nothing more is added to it, and its end fails.
+inline int spoil(Graph& capture, int code) {
+  capture.invalid = true;
   ++state().violations;
-  return kCaptureImplicit;
+  return code;
+}
+// Of calls that put work into a stream. Work on the legacy stream spoils the captures of streams for which it waits.
+inline int enter_work(void* handle) {
+  if (const auto spoilt = capture_beside_legacy(handle)) return spoil(*spoilt, kCaptureImplicit);
+  const auto stream = stream_of(handle);
+  return stream && stream->capture && stream->capture->invalid ? kCaptureInvalidated : kSuccess;
 }
 
 inline void tell_stuck(const std::string& text) {
@@ -381,6 +458,7 @@ inline int drain_context(const char* call) {
   {
     const std::lock_guard lock(s.mutex);
     for (const auto& [handle, stream] : s.streams) streams.push_back(stream);
+    for (const auto& stream : s.destroyed) streams.push_back(stream);
     for (const auto& [key, stream] : s.defaults) streams.push_back(stream);
   }
   const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(s.patience_ms);
@@ -415,6 +493,21 @@ inline bool may_use(int device, u64 address) {
          s.peer_access_open.count({device, found->second.device}) != 0;
 }
 
+// Whether the driver lets the device use the peer's memory.
+inline bool peers(int device, int peer) {
+  State& s = state();
+  if (s.peer_access == kFakeNoPeerAccess) return false;
+  const std::lock_guard lock(s.mutex);
+  const std::string pair = std::to_string(std::min(device, peer)) + std::to_string(std::max(device, peer));
+  return s.refused_pairs.find(pair) == std::string::npos;
+}
+
+inline bool is_known(void* event) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.events.count(static_cast<FakeEvent*>(event)) != 0;
+}
+
 inline void fault(int device, const std::string& why) {
   std::fprintf(stderr, "fake_cuda: device %d faults: %s\n", device, why.c_str());
   context_of(device).fault = kIllegalAddress;
@@ -441,11 +534,17 @@ inline int allocate(u64* out, std::size_t bytes, bool host) {
   return kSuccess;
 }
 
-inline int release(u64 address) {
+// Each kind of memory has its own call that gives it back.
+enum class Freed { device, host, opened };
+inline int release(u64 address, Freed kind) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto found = s.allocations.find(address);
-  if (found == s.allocations.end()) return kInvalidValue;
+  if (found == s.allocations.end() || found->second.descriptor < 0) return kInvalidValue;
+  if (found->second.host != (kind == Freed::host)) return kInvalidValue;
+  if ((found->second.opened > 0) != (kind == Freed::opened)) return kInvalidValue;
+  if (kind == Freed::opened && --found->second.opened > 0) return kSuccess;
+  std::erase_if(s.opened, [&](const auto& entry) { return entry.second == address; });
   ::munmap(reinterpret_cast<void*>(address), found->second.bytes);
   ::close(found->second.descriptor);
   s.allocations.erase(found);

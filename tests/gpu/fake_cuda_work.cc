@@ -1,163 +1,76 @@
-// The rest of the fake driver: streams, captures and graphs, events, kernels.
-#include <fstream>
+// The fake driver's streams, captures and graphs, events.
+#include <pthread.h>
 
 #include "gpu/fake_cuda_state.h"
-#include "platform/gpu/driver.h"
 
 using namespace fake;
-using sccl::device::gpu::CallArguments;
-using sccl::device::gpu::MoveArguments;
-using sccl::device::gpu::OneSidedArguments;
-using sccl::device::gpu::SignalArguments;
-
-namespace {
-
-// What the kernel promises its compiler (fake_nvrtc.cc): how many of its blocks a multiprocessor has room for.
-int blocks_of_multiprocessor(const std::string& image) {
-  const std::string mark = "BLOCKS_A_MULTIPROCESSOR ";
-  const std::size_t at = image.find(mark);
-  return at == std::string::npos ? 0 : std::atoi(image.c_str() + at + mark.size());
-}
-// The compiler gives each thread as many registers as the promise allows. A kernel that promises nothing may need all
-// registers, whatever its threads.
-BlockNeeds needs_of(int blocks_of_multiprocessor, unsigned threads, unsigned shared_bytes) {
-  constexpr int kReserved = 1024;  // by the system, of each block's shared memory
-  const auto most_threads = static_cast<int>(sccl::device::gpu::kMostThreads);
-  const int all = kWholeMultiprocessor.registers;
-  const int registers = blocks_of_multiprocessor == 0
-                            ? all
-                            : static_cast<int>(threads) * (all / (blocks_of_multiprocessor * most_threads));
-  return {1, static_cast<int>(threads), registers,
-          static_cast<int>(sizeof(sccl::device::gpu::BlockMemory) + shared_bytes) + kReserved};
-}
-
-// Where a peer's memory lies that nobody has opened to the device; "": nowhere.
-std::string out_of_reach(int device, const CallArguments& arguments) {
-  const auto check = [&](const void* pointer) {
-    return pointer == nullptr || may_use(device, reinterpret_cast<u64>(pointer));
-  };
-  for (unsigned i = 0; arguments.connections != nullptr && i < arguments.connections_per_channel; ++i) {
-    const sccl::device::gpu::DeviceConnection& connection = arguments.connections[i];
-    if (!check(connection.ring) || !check(connection.payload))
-      return "a ring with rank " + std::to_string(connection.peer) + " is memory that no call has opened to it";
-  }
-  for (unsigned rank = 0; arguments.peer_controls != nullptr && rank < arguments.ranks; ++rank)
-    if (!check(arguments.peer_controls[rank]))
-      return "the words of rank " + std::to_string(rank) + " are memory that no call has opened to it";
-  return "";
-}
-
-// Without the multi-process service one process at a time runs kernels on a device.
-class TurnOnDevice {
- public:
-  explicit TurnOnDevice(int device) : device_(device), taken_(state().process_service == 0) {
-    if (!taken_) return;
-    Context& context = context_of(device);
-    const std::lock_guard lock(context.turn_mutex);
-    if (context.running_in_turn++ > 0) return;
-    std::atomic<int>& owner = shared_turns().owner[device];
-    constexpr std::chrono::milliseconds kSlice{50};
-    const auto limit = std::chrono::steady_clock::now() + kSlice;
-    for (int nobody = 0; !owner.compare_exchange_strong(nobody, ::getpid()); nobody = 0) {
-      if (is_gone(nobody)) {
-        owner.compare_exchange_strong(nobody, 0);
-      } else if (std::chrono::steady_clock::now() > limit) {
-        // What runs there, and perhaps only waits for this kernel, has used its slice up.
-        shared_turns().burnt.fetch_add(1);
-        owner.store(::getpid());
-        return;
-      }
-      ::usleep(200);
-    }
-  }
-  ~TurnOnDevice() {
-    if (!taken_) return;
-    Context& context = context_of(device_);
-    const std::lock_guard lock(context.turn_mutex);
-    int own = ::getpid();
-    if (--context.running_in_turn == 0) shared_turns().owner[device_].compare_exchange_strong(own, 0);
-  }
-  TurnOnDevice(const TurnOnDevice&) = delete;
-  TurnOnDevice& operator=(const TurnOnDevice&) = delete;
-
- private:
-  // Ended, though perhaps nobody has asked for its status.
-  static bool is_gone(int process) {
-    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-    std::string text;
-    if (!std::getline(file, text)) return true;
-    const std::size_t end = text.rfind(") ");
-    return end != std::string::npos && (text[end + 2] == 'Z' || text[end + 2] == 'X');
-  }
-
-  int device_;
-  bool taken_;
-};
-
-}  // namespace
-
-namespace fake {
-
-SharedTurns& shared_turns() {
-  static auto* const turns = static_cast<SharedTurns*>(
-      ::mmap(nullptr, sizeof(SharedTurns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  return *turns;
-}
-
-std::chrono::milliseconds patience() { return std::chrono::milliseconds(state().patience_ms); }
-void tell_no_room(const BlockNeeds& block, const std::string& kernel) {
-  tell_stuck("a block of " + kernel + " with " + std::to_string(block.threads) + " threads and " +
-             std::to_string(block.registers) + " registers has found no multiprocessor with so much free in " +
-             std::to_string(state().patience_ms) + " ms");
-}
-
-// Before the program forks.
-[[maybe_unused]] static SharedTurns& turns_at_load = shared_turns();
-
-}  // namespace fake
 
 #pragma GCC visibility push(default)
 extern "C" {
 
+// A forked process has none of the threads behind its parent's streams.
+[[maybe_unused]] static const int at_fork = ::pthread_atfork(nullptr, nullptr, [] {
+  new std::vector<std::shared_ptr<FakeStream>>(std::move(state().destroyed));
+  state().destroyed.clear();
+});
+
+// The work of a destroyed stream goes on.
+static void forget_ended() {
+  std::vector<std::shared_ptr<FakeStream>> ended;  // their threads are waited for without the lock
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  std::erase_if(s.destroyed, [&](const auto& stream) {
+    if (!stream->has_ended()) return false;
+    ended.push_back(stream);
+    return true;
+  });
+}
 int cuStreamCreate(void** stream, unsigned flags) {
   if (const int code = enter("cuStreamCreate")) return code;
   if (current == nullptr) return kInvalidContext;
   auto made = std::make_shared<FakeStream>(current_device(), (flags & 1) == 0, next_channel(current_device()));
+  forget_ended();
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  *stream = made.get();
-  s.streams[made.get()] = std::move(made);
+  if (s.free_handles.empty()) s.free_handles.push_back(new char);  // never given back
+  *stream = s.free_handles.back();
+  s.free_handles.pop_back();
+  s.streams[*stream] = std::move(made);
   return kSuccess;
 }
 int cuStreamDestroy_v2(void* stream) {
   if (const int code = enter("cuStreamDestroy_v2")) return code;
-  std::shared_ptr<FakeStream> dead = stream_of(stream);
-  if (!dead) return kInvalidHandle;
-  dead->drain();  // the thread behind it must be able to end
+  forget_ended();
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.streams.erase(stream);
+  const auto found = s.streams.find(stream);
+  if (found == s.streams.end()) return kInvalidHandle;
+  if (found->second->capture) found->second->capture->invalid = true;
+  s.destroyed.push_back(std::move(found->second));
+  s.streams.erase(found);
+  s.free_handles.push_back(stream);
   return kSuccess;
 }
 int cuStreamSynchronize(void* stream) {
   if (const int code = enter_unsafe("cuStreamSynchronize")) return code;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
-  if (found->capture) {
-    ++state().violations;
-    return kCaptureUnsupported;
-  }
+  if (found->capture) return spoil(*found->capture, kCaptureUnsupported);
   found->drain();
   return enter_unsafe("cuStreamSynchronize");  // a kernel may have faulted meanwhile
+}
+int cuStreamGetId(void* stream, u64* id) {
+  if (const int code = enter("cuStreamGetId")) return code;
+  const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  *id = found->unique;
+  return kSuccess;
 }
 int cuStreamQuery(void* stream) {
   if (const int code = enter_unsafe("cuStreamQuery")) return code;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
-  if (found->capture) {
-    ++state().violations;
-    return kCaptureUnsupported;
-  }
+  if (found->capture) return spoil(*found->capture, kCaptureUnsupported);
   const std::lock_guard lock(found->mutex);
   return found->completed == found->pushed ? kSuccess : kNotReady;
 }
@@ -185,10 +98,14 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 int cuStreamBeginCapture_v2(void* stream, int mode) {
   State& s = state();
+  if (is_legacy(stream)) return kCaptureUnsupported;
   const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
   const std::lock_guard lock(s.mutex);
+  if (found->capture) return kIllegalState;
   found->capture = std::make_shared<Graph>();
   found->capture->id = s.next++;
+  found->capture->thread = std::this_thread::get_id();
   s.graphs[found->capture.get()] = found->capture;
   found->capture->mode = mode;
   if (mode == 0) ++s.global_captures;
@@ -198,19 +115,26 @@ int cuStreamBeginCapture_v2(void* stream, int mode) {
 int cuStreamEndCapture(void* stream, void** graph) {
   State& s = state();
   const auto found = stream_of(stream);
+  if (!found) return kInvalidHandle;
+  std::shared_ptr<Graph> ended;
   const std::lock_guard lock(s.mutex);
-  *graph = found->capture.get();
-  if (found->capture->mode == 0) --s.global_captures;
-  if (found->capture->mode == 1) --thread_captures;
-  const bool invalid = found->capture->invalid;
+  if (!found->capture) return kIllegalState;
+  if (found->capture->mode != 2 && found->capture->thread != std::this_thread::get_id()) return kCaptureWrongThread;
+  ended = found->capture;
   for (const auto& [known, other] : s.streams)
-    if (other != found && other->capture == found->capture) other->capture = nullptr;  // that joined it
+    if (other->capture == ended) other->capture = nullptr;  // those that joined it, too
   found->capture = nullptr;
-  return invalid ? kCaptureInvalidated : kSuccess;
+  if (ended->mode == 0) --s.global_captures;
+  if (ended->mode == 1) --thread_captures;
+  *graph = ended->invalid ? nullptr : ended.get();
+  if (!ended->invalid) return kSuccess;
+  s.graphs.erase(ended.get());
+  return kCaptureInvalidated;
 }
 int cuGraphInstantiateWithFlags(void** executable, void* graph, u64) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
+  if (s.graphs.count(graph) == 0) return kInvalidValue;
   auto copy = std::make_shared<Graph>(*s.graphs.at(graph));
   *executable = copy.get();
   s.executables[copy.get()] = std::move(copy);
@@ -237,6 +161,7 @@ int cuGraphExecDestroy(void* executable) {
   State& s = state();
   std::shared_ptr<Graph> last;
   const std::lock_guard lock(s.mutex);
+  if (s.executables.count(executable) == 0) return kInvalidValue;
   last = s.executables.at(executable);
   s.executables.erase(executable);
   return kSuccess;
@@ -245,15 +170,20 @@ int cuGraphDestroy(void* graph) {
   State& s = state();
   std::shared_ptr<Graph> last;
   const std::lock_guard lock(s.mutex);
+  if (s.graphs.count(graph) == 0) return kInvalidValue;
   last = s.graphs.at(graph);
   s.graphs.erase(graph);
   return kSuccess;
 }
 int cuUserObjectCreate(void** object, void* pointer, void (*destroy)(void*), unsigned, unsigned) {
   if (const int code = enter("cuUserObjectCreate")) return code;
+  // By a thread of the driver, which may not call it.
   std::shared_ptr<UserObject> made(new UserObject{pointer, destroy}, [](UserObject* dead) {
-    dead->destroy(dead->pointer);
-    delete dead;
+    std::thread([dead] {
+      in_callback = true;
+      dead->destroy(dead->pointer);
+      delete dead;
+    }).join();
   });
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -270,13 +200,14 @@ int cuGraphRetainUserObject(void* graph, void* object, unsigned, unsigned flags)
   return kSuccess;
 }
 
-int cuEventCreate(void** event, unsigned) {
+int cuEventCreate(void** event, unsigned flags) {
   if (const int code = enter("cuEventCreate")) return code;
   if (current == nullptr) return kInvalidContext;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   auto* const made = *s.events.insert(new FakeEvent).first;
   made->device = current_device();
+  made->flags = flags;
   *event = made;
   return kSuccess;
 }
@@ -291,6 +222,7 @@ int cuEventDestroy_v2(void* event) {
 int cuEventRecord(void* event, void* stream) {
   if (const int code = enter("cuEventRecord")) return code;
   const auto found = stream_of(stream);
+  if (!is_known(event)) return kInvalidHandle;
   auto& target = *static_cast<FakeEvent*>(event);
   if (!found || found->device != target.device) return kInvalidHandle;  // both of one context
   if (const int code = enter_work(stream)) return code;
@@ -303,18 +235,28 @@ int cuEventRecord(void* event, void* stream) {
                    WorkKind::mark, "an event", 0});
   return kSuccess;
 }
+static void spoil_capture(u64 id) {
+  State& s = state();
+  ++s.violations;
+  const std::lock_guard lock(s.mutex);
+  for (const auto& [handle, stream] : s.streams)
+    if (stream->capture && stream->capture->id == id) stream->capture->invalid = true;
+}
 int cuEventQuery(void* event) {
   if (const int code = enter_unsafe("cuEventQuery")) return code;
+  if (!is_known(event)) return kInvalidHandle;
   const auto& asked = *static_cast<FakeEvent*>(event);
   if (const int fault = context_of(asked.device).fault) return fault;
   const FakeEvent::Record record = asked.recorded();
-  if (record.capture != 0) return kCapturedEvent;
+  if (record.capture != 0) return spoil_capture(record.capture), kCapturedEvent;
   return !record.marker || record.marker->done ? kSuccess : kNotReady;
 }
 int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   if (const int code = enter_unsafe("cuEventElapsedTime")) return code;
+  if (!is_known(begin) || !is_known(end)) return kInvalidHandle;
   const auto &from = *static_cast<FakeEvent*>(begin), &to = *static_cast<FakeEvent*>(end);
   const FakeEvent::Record first = from.recorded(), last = to.recorded();
+  if (((from.flags | to.flags) & kWithoutTiming) != 0) return kInvalidHandle;
   if (!first.marker || !last.marker || from.device != to.device) return kInvalidHandle;
   if (first.capture != 0 || last.capture != 0) return kCapturedEvent;
   if (!first.marker->done || !last.marker->done) return kNotReady;
@@ -324,7 +266,7 @@ int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
 int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   if (const int code = enter("cuStreamWaitEvent")) return code;
   const auto found = stream_of(stream);
-  if (!found) return kInvalidHandle;
+  if (!found || !is_known(event)) return kInvalidHandle;
   if (const int code = enter_work(stream)) return code;
   const FakeEvent::Record awaited = static_cast<FakeEvent*>(event)->recorded();
   if (!found->capture && awaited.capture != 0) {  // the stream joins the capture
@@ -335,7 +277,7 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
   }
   const u64 capture = found->capture ? found->capture->id : 0;
   if (capture != awaited.capture) {
-    ++state().violations;
+    spoil_capture(capture != 0 ? capture : awaited.capture);
     return kCaptureIsolation;
   }
   found->push(Work{[marker = awaited.marker, &context = found->context] {
@@ -343,130 +285,6 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
                    },
                    WorkKind::waits, "a wait for an event", 0});
   return kSuccess;
-}
-
-int cuModuleLoadData(void** module, const void* image) {
-  if (const int code = enter_draining("cuModuleLoadData")) return code;
-  if (current == nullptr) return kInvalidContext;
-  const bool ptx = std::strstr(static_cast<const char*>(image), ".version") != nullptr;  // compiled by the driver
-  if (!ptx && std::memcmp(image, "FAKE ", 5) != 0) return 200;                           // invalid image
-  auto* made = new Module{static_cast<const char*>(image), current_device()};
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.modules.insert(made);
-  *module = made;
-  return kSuccess;
-}
-int cuModuleUnload(void* module) {
-  if (const int code = enter("cuModuleUnload")) return code;
-  if (const int code = drain_context("cuModuleUnload")) return code;
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (s.modules.erase(static_cast<Module*>(module)) == 0) return kInvalidHandle;
-  delete static_cast<Module*>(module);
-  return kSuccess;
-}
-int cuModuleGetFunction(void** function, void* module, const char* name) {
-  if (const int code = enter("cuModuleGetFunction")) return code;
-  const Module& from = *static_cast<const Module*>(module);
-  if (from.image.find(name) == std::string::npos) return 500;  // not found
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.functions.push_back(std::make_unique<Function>());
-  Function& made = *s.functions.back();
-  made.name = name;
-  made.device = from.device;
-  made.blocks_of_multiprocessor = blocks_of_multiprocessor(from.image);
-  *function = &made;
-  return kSuccess;
-}
-// Functions are loaded when they are asked for or first launched, which waits for the whole context.
-static int load_function(Function& function, const char* call) {
-  if (function.loaded) return kSuccess;
-  if (const int code = drain_context(call)) return code;
-  function.loaded = true;
-  return kSuccess;
-}
-int cuFuncLoad(void* function) {
-  if (const int code = enter("cuFuncLoad")) return code;
-  return load_function(*static_cast<Function*>(function), "cuFuncLoad");
-}
-int cuFuncGetAttribute(int* value, int, void* function) {
-  if (const int code = enter("cuFuncGetAttribute")) return code;
-  *value = 0;
-  return load_function(*static_cast<Function*>(function), "cuFuncGetAttribute");
-}
-int cuLaunchKernel(void* handle, unsigned grid, unsigned, unsigned, unsigned threads, unsigned, unsigned,
-                   unsigned shared_bytes, void* stream, void** parameters, void**) {
-  if (const int code = enter("cuLaunchKernel")) return code;
-  if (current == nullptr) return kInvalidContext;
-  if (handle == nullptr || grid == 0 || threads == 0 || threads > 512 || shared_bytes > 44 * 1024) return kInvalidValue;
-  auto& function = *static_cast<Function*>(handle);
-  const auto found = stream_of(stream);
-  if (!found || found->device != function.device) return kInvalidHandle;
-  if (const int code = enter_work(stream)) return code;
-  if (const int code = load_function(function, ("the first launch of " + function.name).c_str())) return code;
-  const std::string& name = function.name;
-  std::function<void()> body;
-  const auto serves = name == "sccl_any" || name == "sccl_move_any" ? sccl::device::gpu::Serves::any_operation
-                                                                    : sccl::device::gpu::Serves::one_operation;
-  if (name.compare(0, 10, "sccl_move_") == 0)
-    body = [=, arguments = *static_cast<const MoveArguments*>(parameters[0])] {
-      sccl::device::gpu::launch_move_on_host(arguments, grid, kThreads, serves);
-      work_of_kernel(arguments.elements * arguments.element_bytes);
-    };
-  else if (name == "sccl_signal")
-    body = [arguments = *static_cast<const SignalArguments*>(parameters[0])] {
-      sccl::device::gpu::launch_on_host(arguments);
-    };
-  else if (name == "gpu_check_spin")  // of scripts/gpu_contact.py: until its word is set
-    body = [word = *static_cast<const unsigned* const*>(parameters[0])] {
-      while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) ::usleep(50);
-    };
-  else if (name == "gpu_check_fault")
-    body = [] { fault(working->device, "a kernel stores where no memory is"); };
-  else if (name == "sccl_one_sided")
-    body = [=, arguments = *static_cast<const OneSidedArguments*>(parameters[0])] {
-      sccl::device::gpu::launch_on_host(arguments, grid, kThreads);
-    };
-  else
-    body = [=, arguments = *static_cast<const CallArguments*>(parameters[0])] {
-      const int device = working->device;
-      if (const std::string wrong = out_of_reach(device, arguments); !wrong.empty()) return fault(device, wrong);
-      const bool lines = arguments.call.protocol == sccl::device::Protocol::ll128;
-      const bool words = arguments.call.protocol == sccl::device::Protocol::ll;
-      sccl::device::gpu::launch_on_host(arguments, grid,
-                                        lines   ? kLineThreads
-                                        : words ? kWordThreads
-                                                : kThreads,
-                                        shared_bytes, serves);
-      if (lines) state().line_kernels.fetch_add(1);
-      working->worked_us += arguments.call.protocol == sccl::device::Protocol::ll ? state().ll_us : state().simple_us;
-    };
-  found->push(
-      Work{[body = std::move(body), name, needs = needs_of(function.blocks_of_multiprocessor, threads, shared_bytes)] {
-             const TurnOnDevice turn(working->device);
-             needs_of_block = needs;
-             launched_kernel = name;
-             body();
-             State& s = state();
-             s.kernels.fetch_add(1);
-             const std::lock_guard lock(s.mutex);
-             s.launched.append(";").append(name);
-           },
-           WorkKind::kernel, name, 0});
-  return kSuccess;
-}
-// Of attributes, the event that tells that the kernel has begun: here that all before it on its stream has ended.
-int cuLaunchKernelEx(const sccl::gpu::LaunchConfig* config, void* handle, void** parameters, void** extra) {
-  if (const int code = enter("cuLaunchKernelEx")) return code;
-  for (unsigned i = 0; i < config->attribute_count; ++i) {
-    if (config->attributes[i].kind != 12) return kInvalidValue;
-    if (const int code = cuEventRecord(config->attributes[i].event, config->stream)) return code;
-  }
-  return cuLaunchKernel(handle, config->blocks[0], config->blocks[1], config->blocks[2], config->threads[0],
-                        config->threads[1], config->threads[2], config->shared_bytes, config->stream, parameters,
-                        extra);
 }
 
 }  // extern "C"

@@ -261,19 +261,26 @@ TEST_CASE("one hardware queue serves the calls of a group's ranks, and those of 
   fake_cuda_set_connections(8);
 }
 
-TEST_CASE("a stream may be destroyed behind a call of ranks that share queues") {
-  CHECK(failures(run_device_world(Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice& device) {
-          std::vector<float> data(1000, 1);
-          std::string wrong;
-          for (int call = 0; call < 4; ++call) {
-            void* const stream = new_stream();
-            wrong += sum(comm, stream, data);
-            cuStreamDestroy_v2(stream);
-          }
-          wrong += sum(comm, device.stream(), data);
-          if (!ends(device.stream()) || data[999] != 32) wrong += "wrong sum";
-          return wrong;
-        })) == "");
+TEST_CASE("a stream may be destroyed behind a call, and the next one may get its handle") {
+  for (const int devices : {1, 2}) {  // ranks that share queues, and ranks that do not
+    INFO(devices << " devices");
+    CHECK(failures(run_device_world(
+              Mode::threads, 2,
+              [&](int, ncclComm_t comm, const OnDevice& device) {
+                std::vector<float> data(1000, 1);
+                std::string wrong;
+                for (int call = 0; call < 4; ++call) {
+                  void* const stream = new_stream();
+                  wrong += sum(comm, stream, data);
+                  cuStreamDestroy_v2(stream);
+                }
+                wrong += sum(comm, device.stream(), data);
+                if (!ends(device.stream()) || data[999] != 32) wrong += "wrong sum";
+                return wrong;
+              },
+              devices)) == "");
+  }
+  fake_cuda_set_devices(1);
 }
 
 // 7: room for blocks

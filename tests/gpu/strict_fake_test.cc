@@ -122,8 +122,8 @@ TEST_CASE("captured events refuse to be asked, and a capture makes the default s
   CHECK(cuEventQuery(event) == 907);
   int status = 0;
   CHECK(cuStreamIsCapturing(nullptr, &status) == 0);  // that one waits for nobody
-  CHECK(cuStreamEndCapture(device.stream(), &graph) == 0);
-  cuGraphDestroy(graph);
+  CHECK(cuStreamEndCapture(device.stream(), &graph) == 901);
+  CHECK(graph == nullptr);
 
   cuStreamBeginCapture_v2(blocking, 2);
   std::thread([&] {
