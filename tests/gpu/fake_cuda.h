@@ -86,6 +86,7 @@ int cuStreamDestroy_v2(void*);
 int cuStreamSynchronize(void*);
 int cuMemcpyDtoHAsync_v2(void*, unsigned long long, unsigned long, void*);
 int cuStreamIsCapturing(void*, int*);
+int cuStreamGetId(void*, unsigned long long*);
 int cuEventCreate(void**, unsigned);
 int cuEventDestroy_v2(void*);
 int cuEventRecord(void*, void* stream);

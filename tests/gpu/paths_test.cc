@@ -176,6 +176,27 @@ TEST_CASE("peer access that is claimed but loses data is found out and named onc
   fake_cuda_set_vmm(1);
 }
 
+TEST_CASE("pairs of devices that the driver keeps apart exchange data through host memory, the other pairs directly") {
+  for (const Mode mode : modes())
+    for (const bool vmm : {true, false}) {
+      INFO(name(mode) << (vmm ? ", virtual memory" : ", handles"));
+      fake_cuda_set_vmm(vmm ? 1 : 0);
+      fake_cuda_refuse_peers("01 23");
+      std::string wrong;
+      const std::string text = log_of("INIT,P2P", [&] {
+        wrong = failures(run_device_world(
+            mode, 4, [&](int rank, ncclComm_t comm, const OnDevice& device) { return run_all(rank, 4, comm, device); },
+            4));
+      });
+      CHECK(wrong == "");
+      INFO(text);
+      if (logs_can_be_read()) CHECK(occurrences(text, "exchange data through host memory") == 2);
+    }
+  fake_cuda_set_vmm(1);
+  fake_cuda_refuse_peers("");
+  fake_cuda_set_devices(1);
+}
+
 TEST_CASE("a level that a pair exceeds stages it, and an unknown one is told", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const char* const level : {"NVL", "1", "loc"}) {

@@ -219,3 +219,76 @@ TEST_CASE("memory of cuMemAlloc is open to its own device, and to another one wh
   cuDevicePrimaryCtxRelease_v2(1);
   fake_cuda_set_devices(1);
 }
+
+TEST_CASE("the work of a destroyed stream goes on, and the next stream gets its handle") {
+  const OnDevice device;
+  void *first = nullptr, *second = nullptr, *event = nullptr;
+  unsigned long long ids[2] = {0, 0};
+  REQUIRE(cuEventCreate(&event, 2) == 0);
+  REQUIRE(cuStreamCreate(&first, 1) == 0);
+  REQUIRE(cuStreamGetId(first, &ids[0]) == 0);
+  void* word = nullptr;
+  REQUIRE(cuMemHostAlloc(&word, 64, 3) == 0);
+  REQUIRE(cuStreamWaitValue32_v2(first, reinterpret_cast<unsigned long long>(word), 1, 1) == 0);
+  REQUIRE(cuEventRecord(event, first) == 0);
+  CHECK(cuStreamDestroy_v2(first) == 0);
+  CHECK(cuStreamSynchronize(first) == 400);
+  REQUIRE(cuStreamCreate(&second, 1) == 0);
+  CHECK(second == first);
+  CHECK(cuStreamGetId(second, &ids[1]) == 0);
+  CHECK(ids[0] != ids[1]);
+  CHECK(cuStreamSynchronize(second) == 0);
+  CHECK_FALSE(is_done(event));
+  __atomic_store_n(static_cast<unsigned*>(word), 1, __ATOMIC_SEQ_CST);
+  while (!is_done(event)) settle();
+  cuMemFreeHost(word);
+  cuStreamDestroy_v2(second);
+  cuEventDestroy_v2(event);
+}
+
+TEST_CASE("the legacy stream and blocking streams wait for one another, and others for none of them") {
+  const OnDevice device;
+  void *blocking = nullptr, *legacy = nullptr, *events[3]{};
+  REQUIRE(cuStreamCreate(&blocking, 0) == 0);
+  for (void*& event : events) REQUIRE(cuEventCreate(&event, 2) == 0);
+  {
+    Stalled stalled(blocking);
+    REQUIRE(cuEventRecord(events[0], legacy) == 0);
+    REQUIRE(cuEventRecord(events[1], device.stream()) == 0);
+    settle();
+    CHECK_FALSE(is_done(events[0]));
+    CHECK(is_done(events[1]));
+  }
+  CHECK(cuStreamSynchronize(legacy) == 0);
+  CHECK(is_done(events[0]));
+  {
+    Stalled stalled(legacy);
+    REQUIRE(cuEventRecord(events[2], blocking) == 0);
+    settle();
+    CHECK_FALSE(is_done(events[2]));
+  }
+  CHECK(cuStreamSynchronize(blocking) == 0);
+  for (void* const event : events) cuEventDestroy_v2(event);
+  cuStreamDestroy_v2(blocking);
+}
+
+TEST_CASE("a call that a capture forbids spoils it, and calls need a context") {
+  const OnDevice device;
+  unsigned long long memory = 0;
+  void* graph = &memory;
+  REQUIRE(cuStreamBeginCapture_v2(device.stream(), 0) == 0);
+  CHECK(cuStreamBeginCapture_v2(device.stream(), 0) == 401);
+  CHECK(cuMemAlloc_v2(&memory, 10) == 900);
+  CHECK(cuMemsetD8Async(reinterpret_cast<unsigned long long>(&memory), 0, 4, device.stream()) == 901);
+  CHECK(cuStreamEndCapture(device.stream(), &graph) == 901);
+  CHECK(graph == nullptr);
+  CHECK(cuStreamEndCapture(device.stream(), &graph) == 401);
+  CHECK(cuStreamBeginCapture_v2(nullptr, 0) == 900);
+  void* current = nullptr;
+  cuCtxGetCurrent(&current);
+  cuCtxSetCurrent(nullptr);
+  CHECK(cuMemAlloc_v2(&memory, 10) == 201);
+  CHECK(cuStreamSynchronize(device.stream()) == 201);
+  cuCtxSetCurrent(current);
+  fake_cuda_reset_calls();
+}
