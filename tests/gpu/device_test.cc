@@ -211,9 +211,11 @@ TEST_CASE("ncclMemAlloc gives memory of the current device, and of the host with
   void* context = nullptr;
   cuCtxGetCurrent(&context);
   cuCtxSetCurrent(nullptr);
-  cuDevicePrimaryCtxRelease_v2(0);  // no device is in use
+  while (cuDevicePrimaryCtxRelease_v2(0) == 0) {
+  }  // no device is in use
+  const std::string without = fake_cuda_live_text();
   REQUIRE(ncclMemAlloc(&memory, 10) == ncclSuccess);
-  CHECK(std::string(fake_cuda_live_text()) == before);
+  CHECK(std::string(fake_cuda_live_text()) == without);
   CHECK(ncclMemFree(memory) == ncclSuccess);
   CHECK(ncclMemFree(nullptr) == ncclSuccess);
   cuDevicePrimaryCtxRetain(&context, 0);

@@ -1,8 +1,10 @@
 // The platform's dealings with the driver: what is called, what is put back, what an old or broken driver leads to.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
-#include "gpu/device_world.h"
+#include "gpu/failures.h"
 #include "platform/gpu/memory.h"
 
 using namespace sccl;
@@ -92,6 +94,43 @@ TEST_CASE("a thread's capture mode is as before") {
   cuStreamEndCapture(current.stream(), &graph);
   cuGraphDestroy(graph);
   CHECK(gpu::capture_of(*device->driver, current.stream()).id == 0);
+}
+
+TEST_CASE("a device's primary context stays after the program has released it, once the library uses it") {
+  fake_cuda_set_devices(3);
+  const auto is_active = [](int device) {
+    unsigned flags = 0;
+    int active = 0;
+    cuDevicePrimaryCtxGetState(device, &flags, &active);
+    return active != 0;
+  };
+  { const OnDevice unused(1); }
+  CHECK_FALSE(is_active(1));
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    const OnDevice used(2);
+    CHECK(gpu::current_device());
+  }
+  CHECK(is_active(2));
+  CHECK_FALSE(is_active(1));
+  CHECK(cuDevicePrimaryCtxRelease_v2(2) == 0);  // retained once
+  CHECK_FALSE(is_active(2));
+  fake_cuda_set_devices(1);
+}
+
+TEST_CASE("what a rank has shared can be given back by others after its thread has released its device") {
+  const Setting path("SCCL_DEVICE_PATH", "streams");  // flags of all ranks are registered
+  fake_cuda_set_devices(2);
+  fake_cuda_reset_calls();
+  CHECK(api_test::failures(run_device_world(
+            api_test::Mode::threads, 2,
+            [](int rank, ncclComm_t comm, const OnDevice&) {
+              std::string wrong = run_cases(rank, 2, comm, {10});
+              if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              return wrong;
+            },
+            2)) == "");
+  CHECK(fake_cuda_violations() == 0);
+  fake_cuda_set_devices(1);
 }
 
 TEST_CASE("where no device is in use the host platform serves") {

@@ -5,6 +5,24 @@
 
 using namespace fake;
 
+// With the last owner of a context goes all that was made in it. Memory that others may still address stays mapped.
+// Under the state's lock.
+static void end_context(int device) {
+  State& s = state();
+  std::erase_if(s.allocations, [&](const auto& entry) { return entry.second.device == device; });
+  std::erase_if(s.events, [&](const FakeEvent* event) { return event->device == device; });
+  std::erase_if(s.modules, [&](const Module* module) { return module->device == device; });
+  std::erase_if(s.peer_access_open, [&](const auto& pair) { return pair.first == device || pair.second == device; });
+  for (auto it = s.streams.begin(); it != s.streams.end();) {
+    if (it->second->device != device) {
+      ++it;
+      continue;
+    }
+    s.destroyed.push_back(it->second);  // its thread ends when nothing is left to do
+    it = s.streams.erase(it);
+  }
+}
+
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -208,7 +226,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   const std::lock_guard lock(s.mutex);
   int& retained = s.retained[static_cast<std::size_t>(device)];
   if (retained == 0) return kInvalidContext;
-  --retained;
+  if (--retained == 0) end_context(device);
   return kSuccess;
 }
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {

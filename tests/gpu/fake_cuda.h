@@ -14,7 +14,7 @@ void fake_cuda_fail(const char* function, int skip, int count, int code);
 int fake_cuda_live();
 const char* fake_cuda_live_text();
 
-// Calls that a stream's capture forbids, since the last reset.
+// Calls that a stream's capture forbids, or in a context that its last owner has released, since the last reset.
 int fake_cuda_violations();
 
 void fake_cuda_set_version(int version);          // 13000
@@ -79,6 +79,7 @@ int cuCtxGetCurrent(void**);
 int cuCtxSetCurrent(void*);
 int cuDevicePrimaryCtxRetain(void**, int);
 int cuDevicePrimaryCtxRelease_v2(int);
+int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active);
 int cuMemAlloc_v2(unsigned long long*, unsigned long);
 int cuMemFree_v2(unsigned long long);
 int cuStreamCreate(void**, unsigned);

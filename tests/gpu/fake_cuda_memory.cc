@@ -51,7 +51,7 @@ int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
   const u64 address = reinterpret_cast<u64>(data);
   if (flags != 3 || address % 4096 != 0) return kInvalidValue;
   if (s.allocations.count(address) != 0) return kRegisteredAlready;
-  s.allocations[address] = {bytes, -1, true};
+  s.allocations[address] = {bytes, -1, true, current_device()};
   return kSuccess;
 }
 int cuMemHostUnregister(void* data) {

@@ -347,7 +347,11 @@ inline int enter(const char* name) {
   if (current == nullptr && needs_context(name)) return kInvalidContext;
   if (current != nullptr && !beside_contexts(name)) {
     if (const int fault = context_of(current_device()).fault) return fault;
-    if (s.retained[static_cast<std::size_t>(current_device())] == 0) return kContextDestroyed;
+    if (s.retained[static_cast<std::size_t>(current_device())] == 0) {
+      std::fprintf(stderr, "fake_cuda: %s in a context that its last owner has released\n", name);
+      ++s.violations;
+      return kContextDestroyed;
+    }
   }
   s.calls.append(name).append(";");
   const auto found = s.failures.find(name);

@@ -63,6 +63,36 @@ Device describe(const Driver& driver, int ordinal, void* context) {
   return device;
 }
 
+// A device's primary context, which is retained once for the life of the process: repeated calls must not raise its use
+// count without end.
+void* keep_primary(const Driver& driver, int device) {
+  struct Kept {
+    std::mutex mutex;
+    std::map<int, void*> contexts;
+  };
+  static auto* const kept = new Kept;  // never destroyed: threads may make communicators while the process ends
+  const std::lock_guard lock(kept->mutex);
+  void* context = nullptr;
+  driver.check(driver.primary_retain(&context, device), "using a device's primary context");
+  if (const auto [entry, fresh] = kept->contexts.try_emplace(device, context); !fresh) {
+    if (entry->second == context) driver.primary_release(device);
+    entry->second = context;
+  }
+  return context;
+}
+
+// The program may release its use of a primary context while ranks of other threads still use what this rank has shared
+// with them. Asking makes no context, nor does it keep one that is not `current`.
+void keep_if_primary(const Driver& driver, int device, void* current) {
+  unsigned flags = 0;
+  int active = 0;
+  void* primary = nullptr;
+  if (driver.primary_state == nullptr || driver.primary_state(device, &flags, &active) != 0 || active == 0) return;
+  if (driver.primary_retain(&primary, device) != 0) return;
+  if (primary == current) keep_primary(driver, device);
+  driver.primary_release(device);
+}
+
 // In a thread that has chosen no device, CUDA's runtime uses device 0. The program uses devices at all if the primary
 // context of any device is active; asking activates none.
 std::optional<Device> device_of_runtime(const Driver& driver) {
@@ -92,6 +122,7 @@ std::optional<Device> device_of(const Driver& driver) {
   if (context == nullptr) return device_of_runtime(driver);
   int ordinal = 0;
   driver.check(driver.context_device(&ordinal), "asking for the current device");
+  keep_if_primary(driver, ordinal, context);
   return describe(driver, ordinal, context);
 }
 
@@ -124,18 +155,8 @@ Device primary_device(const Driver& driver, int ordinal) {
   if (ordinal < 0 || ordinal >= count)
     fail(ErrorCode::invalid_argument, "device {} does not exist: there are {}", ordinal, count);
   int number = 0;
-  void* context = nullptr;
   driver.check(driver.device_by_ordinal(&number, ordinal), "choosing a device");
-  driver.check(driver.primary_retain(&context, number), "using a device's primary context");
-  // Retained once per device: repeated calls must not raise the context's use count without end.
-  static std::mutex mutex;
-  static std::map<int, void*> kept;
-  const std::lock_guard lock(mutex);
-  if (const auto [entry, fresh] = kept.try_emplace(number, context); !fresh) {
-    if (entry->second == context) driver.primary_release(number);
-    entry->second = context;
-  }
-  return describe(driver, number, context);
+  return describe(driver, number, keep_primary(driver, number));
 }
 
 std::string name_of(const Device& device) {

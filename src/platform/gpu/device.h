@@ -27,6 +27,7 @@ struct Device {
 
 // The current device of the calling thread, if the program uses one. In a thread that has chosen none: the device that
 // CUDA's runtime would use, if any device is in use. SCCL_PLATFORM=host: none; `cuda` and `hip` throw if there is none.
+// The device's primary context is retained as by primary_device(), if the program uses it.
 std::optional<Device> current_device();
 
 // The device with this number, with the context that CUDA's runtime uses. The context is retained for the life of the

@@ -388,6 +388,7 @@ class VendorAgreement {
     const VendorChoice& vendor = communicator.on_device()->chooser().vendor();
     if (vendor.backend() == nullptr) return;
     const gpu::Device& device = *communicator.options().accelerator;
+    const gpu::Current current(device);  // the thread may have no context
     if (vendor.is_due(request, wish_of(options)) &&
         gpu::capture_of(*device.driver, static_cast<gpu::Stream>(request.stream)).id == 0)
       guarded(communicator, [&] { vendor.backend()->begin_agreement(); });
