@@ -1,12 +1,60 @@
 // Collectives and transfers on the device: the whole way from init over kernels on streams to the results.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <mutex>
 
 #include "gpu/device_world.h"
 #include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
+
+namespace {
+
+// A call on a stream that is held up, a call on one that is made after that was destroyed and has its handle: the
+// second call needs what the first one gives.
+std::string call_on_reused_handle(ncclComm_t comm) {
+  std::vector<int> first(3000, 1), second(3000, 0), third(3000, 0);
+  unsigned* word = nullptr;
+  void *one = nullptr, *other = nullptr, *handle = nullptr;
+  {
+    const Spared spared;
+    cuMemHostAlloc(reinterpret_cast<void**>(&word), 64, 3);
+  }
+  static std::mutex streams;  // no other rank's thread takes a handle that is free for a moment
+  {
+    const std::lock_guard lock(streams);
+    cuStreamCreate(&one, 1);
+  }
+  cuStreamWaitValue32_v2(one, reinterpret_cast<unsigned long long>(word), 1, 1);
+  const auto reduce = [&](const std::vector<int>& in, std::vector<int>& out, void* stream) {
+    return ncclAllReduce(in.data(), out.data(), in.size(), ncclInt, ncclSum, comm, static_cast<cudaStream_t>(stream));
+  };
+  if (reduce(first, second, one) != ncclSuccess) return told();
+  {
+    const std::lock_guard lock(streams);
+    handle = one;
+    cuStreamDestroy_v2(one);
+    cuStreamCreate(&other, 1);
+  }
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+  });
+  const ncclResult_t result = reduce(second, third, other);
+  later.join();
+  cuStreamSynchronize(other);
+  {
+    const Spared spared;
+    cuMemFreeHost(word);
+  }
+  cuStreamDestroy_v2(other);
+  if (result != ncclSuccess) return told();
+  if (other != handle) return "the handle is another one";
+  return std::count(third.begin(), third.end(), 4) == 3000 ? "" : "the second call gave " + std::to_string(third[0]);
+}
+
+}  // namespace
 
 TEST_CASE("all collectives give the right results on a device, as threads and as processes") {
   for (const Mode mode : modes())
@@ -99,6 +147,20 @@ TEST_CASE("more lanes than blocks take turns") {
   CHECK(failures(run_device_world(Mode::threads, 6, [&](int rank, ncclComm_t comm, const OnDevice&) {
           return run_cases(rank, 6, comm, {100, 5000});
         })) == "");
+}
+
+TEST_CASE("a call on a stream that has a destroyed stream's handle comes after that one's work") {
+  const Setting limit("SCCL_TIMEOUT_MS", "10000");
+  fake_cuda_set_connections(32);
+  for (const char* const path : {"kernels", "streams"})
+    for (const int devices : {1, 2}) {  // events are recorded late where ranks share a device, else at once
+      INFO(path << " " << devices);
+      const Setting by("SCCL_DEVICE_PATH", path);
+      CHECK(failures(run_device_world(
+                Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice&) { return call_on_reused_handle(comm); },
+                devices)) == "");
+    }
+  fake_cuda_set_connections(8);
 }
 
 TEST_CASE("one thread drives several ranks of a device on one stream") {

@@ -1,5 +1,6 @@
 // The library on AMD's interface: its numbers, its kinds of memory, its compiler.
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "gpu/device_world.h"
 #include "gpu/fake_hip.h"
@@ -49,6 +50,19 @@ TEST_CASE("memory of messages is uncached, else fine-grained, and coarse-grained
   }
   const MemoryKinds kinds(0);
   CHECK(gpu::DeviceMemory::allocate(*device, 1000, gpu::MemoryUse::messages)->address() != 0);
+}
+
+TEST_CASE("the default streams of two threads, which have one handle, are told apart without ids of streams") {
+  const Setting platform("SCCL_PLATFORM", "hip");
+  const OnDevice current;
+  const gpu::Driver& driver = *gpu::current_device()->driver;
+  const auto per_thread = reinterpret_cast<gpu::Stream>(2);
+  const gpu::StreamIdentity mine = gpu::identity_of(driver, per_thread);
+  CHECK(gpu::identity_of(driver, per_thread) == mine);
+  CHECK(gpu::identity_of(driver, nullptr) == gpu::identity_of(driver, reinterpret_cast<gpu::Stream>(1)));
+  gpu::StreamIdentity others;
+  std::thread([&] { others = gpu::identity_of(driver, per_thread); }).join();
+  CHECK(others != mine);
 }
 
 TEST_CASE("collectives run on HIP, and no message passes through coarse-grained memory") {

@@ -124,6 +124,41 @@ TEST_CASE("two ranks that are given one stream outside a group are told so") {
   for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
 }
 
+TEST_CASE("the default streams of two threads, which have one handle, are not taken for one stream") {
+  fake_cuda_set_connections(32);
+  void* const per_thread = reinterpret_cast<void*>(2);
+  const auto texts = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
+    std::vector<float> data(100, 1);
+    unsigned* word = nullptr;
+    {
+      const Spared spared;
+      cuMemHostAlloc(reinterpret_cast<void**>(&word), 64, 3);
+    }
+    std::string text;
+    for (int round = 0; round < 2; ++round) {  // one rank's stream is late, then the other's
+      *word = 0;
+      if (rank == round) cuStreamWaitValue32_v2(per_thread, reinterpret_cast<unsigned long long>(word), 1, 1);
+      text += reduce(comm, static_cast<cudaStream_t>(per_thread), data, data.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // longer than a kernel waits before it asks why
+      __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+      cuStreamSynchronize(per_thread);
+    }
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) text += ncclGetLastError(comm);
+    if (data[0] != 4) text += "wrong sum";
+    ncclCommAbort(comm);
+    const Spared spared;
+    cuMemFreeHost(word);
+    return text;
+  });
+  CHECK(failures(texts) == "");
+  fake_cuda_set_connections(8);
+}
+
 TEST_CASE("ranks on one stream whose calls do not wait for one another are left alone") {
   const OnDevice device;
   ncclComm_t comms[2];

@@ -1,6 +1,7 @@
 #include "platform/gpu/device.h"
 
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <map>
@@ -241,6 +242,15 @@ CaptureState capture_of(const Driver& driver, Stream stream) {
          "the stream's capture has been invalidated by an earlier call: end it and capture again");
   if (static_cast<Capture>(status) == Capture::none) return {};
   return state;
+}
+
+StreamIdentity identity_of(const Driver& driver, Stream stream) {
+  static std::atomic<unsigned long long> threads{0};
+  static thread_local const unsigned long long thread = ++threads;
+  StreamIdentity identity{is_legacy(stream) ? nullptr : stream};
+  const bool told = driver.stream_id != nullptr && driver.stream_id(stream, &identity.id) == 0;
+  if (!told) identity.id = is_per_thread(stream) ? thread : 0;
+  return identity;
 }
 
 }  // namespace sccl::gpu

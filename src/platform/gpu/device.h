@@ -2,6 +2,7 @@
 // mode are as before.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,5 +80,16 @@ struct CaptureState {
   void* graph = nullptr;
 };
 CaptureState capture_of(const Driver& driver, Stream stream);
+
+// Tells streams of a context apart. A handle alone does not: a destroyed stream's handle is given to a new stream,
+// while the destroyed one's work goes on, and the per-thread default streams of all threads have one handle.
+struct StreamIdentity {
+  Stream handle = nullptr;
+  unsigned long long id = 0;  // a driver that tells no ids: 0, or the thread's number for its per-thread stream
+
+  auto operator<=>(const StreamIdentity&) const = default;
+};
+// Of the current device.
+StreamIdentity identity_of(const Driver& driver, Stream stream);
 
 }  // namespace sccl::gpu

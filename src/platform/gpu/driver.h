@@ -100,6 +100,11 @@ inline constexpr int kCapturedEvent = 907;
 // The same for both vendors.
 inline constexpr Status kPeerAccessAlready = 704;
 inline constexpr unsigned kNonBlockingStream = 1;
+// Handles of default streams; null is the legacy one, too.
+inline constexpr std::uintptr_t kLegacyStream = 1;
+inline constexpr std::uintptr_t kPerThreadStream = 2;
+inline bool is_legacy(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= kLegacyStream; }
+inline bool is_per_thread(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) == kPerThreadStream; }
 inline constexpr unsigned kMappedAndPortable = 3;  // for allocating and for registering host memory
 inline constexpr unsigned kLazyPeerAccess = 1;     // ignored by HIP
 inline constexpr int kDmabuf = 1;                  // the type of a range's handle

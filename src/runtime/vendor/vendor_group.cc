@@ -9,7 +9,6 @@ namespace {
 
 // How often a wait for the library looks whether peers have failed, or a rank is aborted.
 constexpr std::chrono::milliseconds kLook{20};
-constexpr std::uintptr_t kPerThreadStream = 2;
 
 std::string text_of(const VendorGroup::Call& call) { return fmt::format("{} as call {}", call.name, call.sequence); }
 
@@ -65,9 +64,8 @@ void VendorGroup::run() {
 }
 
 bool VendorGroup::is_bound_to_thread() const {
-  return std::any_of(calls_.begin(), calls_.end(), [](const Added& added) {
-    return reinterpret_cast<std::uintptr_t>(added.call.stream) == kPerThreadStream;
-  });
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const Added& added) { return gpu::is_per_thread(added.call.stream); });
 }
 
 bool VendorGroup::all_have_come() const {

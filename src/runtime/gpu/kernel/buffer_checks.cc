@@ -51,8 +51,7 @@ void check_buffer(const Membership& membership, const void* buffer, const char* 
 
 // The default stream may be forbidden while another stream is being captured; then capture_of() throws.
 void check_stream(const Membership& membership, StreamHandle stream) {
-  constexpr std::uintptr_t kLegacyStream = 1;
-  if (reinterpret_cast<std::uintptr_t>(stream) > kLegacyStream) return;
+  if (!gpu::is_legacy(static_cast<gpu::Stream>(stream))) return;
   const gpu::Device& device = membership.on_device->device;
   const gpu::Current current(device);
   gpu::capture_of(*device.driver, static_cast<gpu::Stream>(stream));

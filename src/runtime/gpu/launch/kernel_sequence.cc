@@ -31,7 +31,8 @@ void KernelSequence::announce(device::u64 sequence, gpu::Stream stream) {
 // If another rank's kernel is before this kernel on the stream, that rank learns which kernel follows.
 void KernelSequence::take_stream_for(device::u64 sequence, gpu::Stream stream) const {
   const std::shared_ptr<DeviceNeighbour>& own = peer(membership_.rank).neighbour;
-  const StreamUse before = take_stream(membership_.on_device->device.context, stream, {own, sequence});
+  const gpu::Device& device = membership_.on_device->device;
+  const StreamUse before = take_stream(device.context, gpu::identity_of(*device.driver, stream), {own, sequence});
   for (Rank rank = 0; before.by && before.by != own && rank < membership_.ranks; ++rank)
     if (peer(rank).neighbour == before.by) before.by->is_followed_by({membership_.rank, before.kernel, sequence});
 }

@@ -16,8 +16,7 @@ LaunchOrder::LaunchOrder(DeviceResources& resources, const DeviceWatch& watch, c
 
 void LaunchOrder::enqueued(gpu::Stream stream, const gpu::CaptureState& capture, Numbers numbers) {
   Last& last = last_of(capture);
-  last.stream = stream;
-  last.stream_id = id_of(stream);
+  last.stream = gpu::identity_of(driver(), stream);
   last.capture = capture.id;
   last.recorded = false;
   last.pending = true;
@@ -41,16 +40,17 @@ void LaunchOrder::drop_pending() noexcept {
 void LaunchOrder::record(Last& last) {
   last.pending = false;
   const bool is_late = &last == &last_ && queues_ == HardwareQueues::shared && last.numbers == Numbers::numbered;
-  if (is_late && resources_.has_finished(sequence_.last_enqueued())) return;
+  const auto has_ended = [&] { return watch_.in_flight().has_ended(sequence_.last_enqueued()); };
+  if (is_late && has_ended()) return;
   const gpu::Device& device = resources_.membership().device;
   const gpu::Current current(device);
-  const bool is_gone = is_late && !is_stream_of(last, last.stream);
+  const bool is_gone = is_late && !is_stream_of(last, last.stream.handle);
   const gpu::Status status =
-      is_gone ? gpu::kInvalidHandle : device.driver->event_record(last.event.handle(), last.stream);
+      is_gone ? gpu::kInvalidHandle : device.driver->event_record(last.event.handle(), last.stream.handle);
   last.recorded = status == 0;
   if (!is_late) device.driver->check(status, "recording an event");
-  // The program has destroyed the stream, but the stream's work continues.
-  while (status != 0 && !resources_.has_finished(sequence_.last_enqueued())) {
+  // The program has destroyed the stream, but the stream's work continues; or it is another thread's default stream.
+  while (status != 0 && !has_ended()) {
     watch_.check();
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -65,18 +65,11 @@ void LaunchOrder::order_after_last(gpu::Stream stream, const gpu::CaptureState& 
   Last& last = last_of(capture);
   if (records_late(stream, capture)) record(last);
   if (!last.recorded || capture.id != last.capture || is_stream_of(last, stream)) return;
-  const gpu::Driver& driver = *resources_.membership().device.driver;
-  driver.check(driver.stream_wait_event(stream, last.event.handle(), 0), "ordering two streams");
+  driver().check(driver().stream_wait_event(stream, last.event.handle(), 0), "ordering two streams");
 }
 
 bool LaunchOrder::is_stream_of(const Last& last, gpu::Stream stream) const {
-  return stream == last.stream && id_of(stream) == last.stream_id;
-}
-
-unsigned long long LaunchOrder::id_of(gpu::Stream stream) const {
-  const gpu::Driver& driver = *resources_.membership().device.driver;
-  unsigned long long id = 0;
-  return driver.stream_id != nullptr && driver.stream_id(stream, &id) == 0 ? id : 0;
+  return gpu::identity_of(driver(), stream) == last.stream;
 }
 
 }  // namespace sccl::runtime

@@ -45,8 +45,7 @@ class LaunchOrder {
   struct Last {
     explicit Last(const gpu::Device& device) : event(device) {}
     DeviceEvent event;  // behind the call
-    gpu::Stream stream = nullptr;
-    unsigned long long stream_id = 0;
+    gpu::StreamIdentity stream;
     unsigned long long capture = 0;  // the call's capture; 0: none
     bool recorded = false;
     bool pending = false;  // the call is enqueued, the event not recorded
@@ -54,10 +53,9 @@ class LaunchOrder {
   };
   Last& last_of(const gpu::CaptureState& capture) { return capture.id == 0 ? last_ : last_captured_; }
   void record(Last& last);
-  // Whether the stream is the one of the last call. Its handle alone does not tell: that of a destroyed stream, whose
-  // work goes on, is given to a new one.
+  // Whether the stream is the one of the last call.
   bool is_stream_of(const Last& last, gpu::Stream stream) const;
-  unsigned long long id_of(gpu::Stream stream) const;  // 0: the driver does not tell
+  const gpu::Driver& driver() const { return *resources_.membership().device.driver; }
 
   DeviceResources& resources_;
   const DeviceWatch& watch_;

@@ -39,6 +39,8 @@ class CallsInFlight {
 
   // Everything that was enqueued has ended, as far as the host knows.
   bool idle() const;
+  // The call of this number has ended, and all before it.
+  bool has_ended(device::u64 sequence) const;
   // Makes kernels end soon, whatever they wait for.
   void stop_kernels() noexcept;
   // Whether kernels were told to stop, or a kernel has ended early.
@@ -66,7 +68,6 @@ class CallsInFlight {
 
  private:
   static device::u64 read(const device::u64& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
-  bool has_ended(device::u64 sequence) const;
   std::string call_text() const;
 
   Membership& membership_;

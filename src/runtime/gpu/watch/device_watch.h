@@ -34,6 +34,7 @@ class DeviceWatch {
 
   // From any thread.
   CallsInFlight& in_flight() { return in_flight_; }
+  const CallsInFlight& in_flight() const { return in_flight_; }
   DeviceLoss& loss() { return loss_; }
   // Throws this rank's failure, if there is one.
   void check() const;

@@ -18,14 +18,14 @@ bool NeighbourWords::idle() const {
   return between && finished() >= launched.load(std::memory_order_seq_cst);
 }
 
-StreamUse take_stream(void* context, gpu::Stream stream, const StreamUse& use) {
+StreamUse take_stream(void* context, const gpu::StreamIdentity& stream, const StreamUse& use) {
   struct Last {
     std::weak_ptr<DeviceNeighbour> by;
     device::u64 kernel = 0;
   };
   struct Streams {
     std::mutex mutex;
-    std::map<std::pair<void*, gpu::Stream>, Last> last;
+    std::map<std::pair<void*, gpu::StreamIdentity>, Last> last;
   };
   static auto* const all = new Streams;  // never destroyed: communicators may outlive static destruction
   const std::lock_guard lock(all->mutex);

@@ -74,6 +74,6 @@ struct StreamUse {
   std::shared_ptr<DeviceNeighbour> by;
   device::u64 kernel = 0;
 };
-StreamUse take_stream(void* context, gpu::Stream stream, const StreamUse& use);
+StreamUse take_stream(void* context, const gpu::StreamIdentity& stream, const StreamUse& use);
 
 }  // namespace sccl::runtime
