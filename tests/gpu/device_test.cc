@@ -163,6 +163,27 @@ TEST_CASE("a call on a stream that has a destroyed stream's handle comes after t
   fake_cuda_set_connections(8);
 }
 
+TEST_CASE("one thread drives ranks of a device on the default stream and on one that it waits for") {
+  const Setting limit("SCCL_TIMEOUT_MS", "10000");
+  const OnDevice device;
+  ncclComm_t comms[2];
+  void* blocking = nullptr;
+  cuStreamCreate(&blocking, 0);
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  std::vector<float> data[2] = {std::vector<float>(5000, 1), std::vector<float>(5000, 2)};
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (int rank = 0; rank < 2; ++rank)
+      CHECK(reduce(comms[rank], static_cast<cudaStream_t>((rank + round) % 2 == 0 ? nullptr : blocking), data[rank],
+                   5000) == "");
+    REQUIRE(ncclGroupEnd() == ncclSuccess);
+  }
+  cuStreamSynchronize(nullptr);
+  for (const auto& result : data) CHECK(std::count(result.begin(), result.end(), 12.0f) == 5000);
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  cuStreamDestroy_v2(blocking);
+}
+
 TEST_CASE("one thread drives several ranks of a device on one stream") {
   const OnDevice device;
   ncclComm_t comms[2];

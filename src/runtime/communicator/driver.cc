@@ -362,10 +362,17 @@ StreamHandle stream_of(const Workload& work) {
   return work.waits.empty() ? nullptr : work.wait_stream;
 }
 
-// Whether another rank of the same device uses the same stream. The kernels of both ranks must still run side by side.
+// The legacy default stream waits for all streams that do not ask not to be waited for, and they wait for it.
+bool wait_for_each_other(StreamHandle one, StreamHandle other) {
+  const auto is_legacy = [](StreamHandle stream) { return gpu::is_legacy(static_cast<gpu::Stream>(stream)); };
+  return one == other || is_legacy(one) || is_legacy(other);
+}
+
+// Whether another rank of the same device uses the same stream, or one that may wait for this one. The kernels of both
+// ranks must still run side by side.
 bool shares_stream(const Workload& work, const std::vector<Workload*>& all) {
   return std::any_of(all.begin(), all.end(), [&](const Workload* other) {
-    return other != &work && stream_of(*other) == stream_of(work) &&
+    return other != &work && wait_for_each_other(stream_of(*other), stream_of(work)) &&
            other->communicator->options().accelerator->context == work.communicator->options().accelerator->context &&
            other->communicator->options().accelerator->ordinal == work.communicator->options().accelerator->ordinal;
   });
