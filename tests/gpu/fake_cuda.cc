@@ -238,7 +238,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   return kSuccess;
 }
 int cuCtxEnablePeerAccess(void* peer, unsigned flags) {
-  if (const int code = enter("cuCtxEnablePeerAccess")) return code;
+  if (const int code = enter_unsafe("cuCtxEnablePeerAccess")) return code;
   if (current == nullptr || peer == nullptr) return kInvalidContext;
   const int user = current_device();
   const int owner = static_cast<int>(static_cast<const char*>(peer) - contexts);

@@ -132,7 +132,7 @@ int cuModuleLoadData(void** module, const void* image) {
   return kSuccess;
 }
 int cuModuleUnload(void* module) {
-  if (const int code = enter("cuModuleUnload")) return code;
+  if (const int code = enter_unsafe("cuModuleUnload")) return code;
   if (const int code = drain_context("cuModuleUnload")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -170,7 +170,7 @@ static int load_function(Function& function, const char* call) {
   return kSuccess;
 }
 int cuFuncLoad(void* function) {
-  if (const int code = enter("cuFuncLoad")) return code;
+  if (const int code = enter_unsafe("cuFuncLoad")) return code;
   return load_function(*static_cast<Function*>(function), "cuFuncLoad");
 }
 int cuFuncGetAttribute(int* value, int, void* function) {

@@ -44,13 +44,17 @@ int cuMemHostGetDevicePointer_v2(u64* address, void* data, unsigned) {
   const std::lock_guard lock(s.mutex);
   return s.allocations.count(*address) != 0 ? kSuccess : kInvalidValue;
 }
+static constexpr u64 kPage = 4096;
+static u64 whole_pages(u64 end) { return (end + kPage - 1) / kPage * kPage; }
+static bool is_mapped(void* data, std::size_t bytes) { return ::msync(data, whole_pages(bytes), MS_ASYNC) == 0; }
 int cuMemHostRegister_v2(void* data, unsigned long bytes, unsigned flags) {
   if (const int code = enter_draining("cuMemHostRegister_v2")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const u64 address = reinterpret_cast<u64>(data);
-  if (flags != 3 || address % 4096 != 0) return kInvalidValue;
-  if (s.allocations.count(address) != 0) return kRegisteredAlready;
+  if (flags != 3 || address % kPage != 0 || !is_mapped(data, bytes)) return kInvalidValue;
+  for (const auto& [begin, known] : s.allocations)  // whole pages are registered, each once
+    if (address < whole_pages(begin + known.bytes) && begin < whole_pages(address + bytes)) return kRegisteredAlready;
   s.allocations[address] = {bytes, -1, true, current_device()};
   return kSuccess;
 }
@@ -60,6 +64,10 @@ int cuMemHostUnregister(void* data) {
   const std::lock_guard lock(s.mutex);
   const auto found = s.allocations.find(reinterpret_cast<u64>(data));
   if (found == s.allocations.end() || found->second.descriptor >= 0) return kNotRegistered;
+  if (!is_mapped(data, found->second.bytes)) {
+    std::fprintf(stderr, "fake_cuda: registered memory was unmapped\n");
+    ++s.violations;
+  }
   s.allocations.erase(found);
   return kSuccess;
 }
@@ -128,6 +136,8 @@ int cuMemsetD8Async(u64 to, unsigned char value, unsigned long bytes, void* stre
 int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 pointer) {
   if (const int code = enter("cuPointerGetAttributes")) return code;
   State& s = state();
+  const int access = may_use(current_device(), pointer) ? 3 : 0;
+  int plain = 0;  // memory of cuMemAlloc, which other processes can open
   const std::lock_guard lock(s.mutex);
   int type = s.any_memory ? 2 : 0;
   int device = current_device();
@@ -135,6 +145,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
     if (pointer >= begin && pointer < begin + allocation.bytes) {
       type = allocation.host ? 1 : 2;
       device = allocation.device;
+      plain = !allocation.host && allocation.opened == 0 ? 1 : 0;
     }
   for (const auto& [begin, mapping] : s.mapped)
     if (pointer >= begin && pointer < begin + mapping.bytes) {
@@ -142,9 +153,11 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** results, u64 
       device = mapping.device;
     }
   for (unsigned i = 0; i < count; ++i)
-    *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2   ? type
-                                                                : attributes[i] == 9 ? device
-                                                                                     : 0);
+    *static_cast<unsigned*>(results[i]) = static_cast<unsigned>(attributes[i] == 2    ? type
+                                                                : attributes[i] == 9  ? device
+                                                                : attributes[i] == 10 ? plain
+                                                                : attributes[i] == 16 ? access
+                                                                                      : 0);
   return kSuccess;
 }
 int cuMemGetAddressRange_v2(u64* base, unsigned long* bytes, u64 address) {
@@ -189,7 +202,7 @@ static bool open_again(u64 inode, u64* address) {
   return true;
 }
 int cuIpcOpenMemHandle_v2(u64* address, FakeIpcHandle handle, unsigned flags) {
-  if (const int code = enter("cuIpcOpenMemHandle_v2")) return code;
+  if (const int code = enter_unsafe("cuIpcOpenMemHandle_v2")) return code;
   if (const int code = drain_context("cuIpcOpenMemHandle_v2")) return code;
   const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -211,7 +224,7 @@ int cuIpcOpenMemHandle_v2(u64* address, FakeIpcHandle handle, unsigned flags) {
   return kSuccess;
 }
 int cuIpcCloseMemHandle(u64 address) {
-  if (const int code = enter("cuIpcCloseMemHandle")) return code;
+  if (const int code = enter_unsafe("cuIpcCloseMemHandle")) return code;
   if (const int code = drain_context("cuIpcCloseMemHandle")) return code;
   return release(address, Freed::opened);
 }
@@ -265,7 +278,7 @@ int cuMemAddressFree(u64 address, unsigned long bytes) {
   return kSuccess;
 }
 int cuMemMap(u64 address, unsigned long bytes, unsigned long offset, u64 handle, u64 flags) {
-  if (const int code = enter("cuMemMap")) return code;
+  if (const int code = enter_unsafe("cuMemMap")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto found = s.handles.find(handle);
@@ -281,7 +294,7 @@ int cuMemMap(u64 address, unsigned long bytes, unsigned long offset, u64 handle,
   return kSuccess;
 }
 int cuMemSetAccess(u64 address, unsigned long bytes, const void* access, unsigned long count) {
-  if (const int code = enter("cuMemSetAccess")) return code;
+  if (const int code = enter_unsafe("cuMemSetAccess")) return code;
   if (const int code = drain_context("cuMemSetAccess")) return code;
   State& s = state();
   int owner = 0;
@@ -301,7 +314,7 @@ int cuMemSetAccess(u64 address, unsigned long bytes, const void* access, unsigne
   return ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
 }
 int cuMemUnmap(u64 address, unsigned long bytes) {
-  if (const int code = enter("cuMemUnmap")) return code;
+  if (const int code = enter_unsafe("cuMemUnmap")) return code;
   if (const int code = drain_context("cuMemUnmap")) return code;
   State& s = state();
   const std::lock_guard lock(s.mutex);

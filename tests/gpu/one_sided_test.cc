@@ -71,6 +71,35 @@ TEST_CASE("windows of different sizes are refused on a device") {
           })) == "");
 }
 
+TEST_CASE("memory that its program opened to one device is no window of ranks on other devices of the process") {
+  constexpr unsigned long kBytes = 65536;
+  for (const bool open : {false, true})
+    CHECK(failures(run_device_world(
+              Mode::threads, 2,
+              [&](int rank, ncclComm_t comm, const OnDevice&) -> std::string {
+                unsigned long long handle = 0, address = 0;
+                const int properties[8] = {1, 1, 1, rank};
+                cuMemCreate(&handle, kBytes, properties, 0);
+                cuMemAddressReserve(&address, kBytes, 0, 0, 0);
+                cuMemMap(address, kBytes, 0, handle, 0);
+                for (const int device : {rank, 1 - rank}) {
+                  const int access[3] = {1, device, 3};
+                  if (device == rank || open) cuMemSetAccess(address, kBytes, access, 1);
+                }
+                ncclWindow_t window = nullptr;
+                std::string wrong;
+                if (ncclCommWindowRegister(comm, reinterpret_cast<void*>(address), kBytes, &window, 0) != ncclSuccess)
+                  wrong = told();
+                if ((window != nullptr) != open) wrong += open ? " no window" : " a window";
+                if (window != nullptr && ncclCommWindowDeregister(comm, window) != ncclSuccess) wrong += told();
+                cuMemUnmap(address, kBytes);
+                cuMemAddressFree(address, kBytes);
+                cuMemRelease(handle);
+                return wrong;
+              },
+              2)) == "");
+}
+
 TEST_CASE("one group holds puts, calls and waits of several ranks on one stream") {
   const Setting path("SCCL_DEVICE_PATH", GENERATE("auto", "streams"));
   const OnDevice device;

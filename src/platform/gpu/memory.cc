@@ -36,9 +36,23 @@ void enable_peer_access(const Device& user, const Device& owner) {
   if (user.ordinal == owner.ordinal) return;
   const Driver& driver = *user.driver;
   const Current current(user);
+  const RelaxedCapture relaxed(driver);
   const Status status = driver.vendor == Vendor::cuda ? driver.enable_peer_access(owner.context, 0)
                                                       : driver.hip_enable_peer(owner.ordinal, 0);
   if (status != kPeerAccessAlready) driver.check(status, "enabling peer access");
+}
+
+bool is_open_to(const Device& device, Address address) {
+  constexpr int kMemoryType = 2, kIsManaged = 8, kIsPlain = 10, kAccess = 16;  // numbers of attributes
+  constexpr unsigned kDeviceMemory = 2, kReadAndWrite = 3;
+  const Driver& driver = *device.driver;
+  if (driver.pointer_attributes == nullptr) return true;
+  const Current current(device);
+  unsigned type = 0, managed = 0, plain = 0, access = 0;
+  int names[] = {kMemoryType, kIsManaged, kIsPlain, kAccess};
+  void* values[] = {&type, &managed, &plain, &access};
+  driver.check(driver.pointer_attributes(4, names, values, address), "asking who may use a buffer");
+  return type != kDeviceMemory || managed != 0 || plain != 0 || access == kReadAndWrite;
 }
 
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
@@ -59,6 +73,7 @@ Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
 void DeviceMemory::set_access(const Device& device) const {
   AccessDescription access;
   access.location_id = device.ordinal;
+  const RelaxedCapture relaxed(*device.driver);
   device.driver->check(device.driver->vmm_set_access(address_, bytes_, &access, 1), "allowing access to device memory");
 }
 

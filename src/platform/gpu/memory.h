@@ -19,6 +19,11 @@ struct Ticket {
 // driver refuses.
 void enable_peer_access(const Device& user, const Device& owner);
 
+// Whether the device may use the memory of this process at this address, as far as its driver tells. Memory of
+// cuMemAlloc is open to every device with access to its own one; memory of cuMemCreate and of pools to those that its
+// program named.
+bool is_open_to(const Device& device, Address address);
+
 // A ticket for the program's allocation that contains `address`; `offset` becomes the distance of `address` from the
 // allocation's begin. Throws device_error for memory that no other process can map.
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);

@@ -144,7 +144,9 @@ class WindowExchange {
       if (peer.same_process) {
         const auto memory = find_user_memory(reinterpret_cast<const void*>(record.base), record.bytes);
         memory ? memory->admit(on_device_.device) : gpu::enable_peer_access(on_device_.device, peer.memory->device());
-        return record.base;
+        if (gpu::is_open_to(on_device_.device, record.base)) return record.base;
+        obstacle_ = fmt::format("the buffer of rank {} is open to its own device alone (cuMemSetAccess)", rank);
+        return 0;
       }
       if (record.exported == 0) {
         obstacle_ = fmt::format("the buffer of rank {} cannot be given to other processes", rank);
