@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "gpu/failures.h"
+#include "gpu/logged.h"
 #include "platform/gpu/memory.h"
 
 using namespace sccl;
@@ -97,13 +98,15 @@ TEST_CASE("a thread's capture mode is as before") {
 }
 
 TEST_CASE("a device's primary context stays after the program has released it, once the library uses it") {
-  fake_cuda_set_devices(3);
   const auto is_active = [](int device) {
     unsigned flags = 0;
     int active = 0;
     cuDevicePrimaryCtxGetState(device, &flags, &active);
     return active != 0;
   };
+  // What a process has found once it keeps: only when this test is the first of its process can it tell.
+  if (is_active(1) || is_active(2)) return sccl_test::skip(kNotFirst);
+  fake_cuda_set_devices(3);
   { const OnDevice unused(1); }
   CHECK_FALSE(is_active(1));
   for (int repeat = 0; repeat < 3; ++repeat) {
