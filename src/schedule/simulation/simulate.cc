@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/event_queue.h"
+#include "schedule/simulation/lane_times.h"
 #include "schedule/transfer_graph.h"
 
 namespace sccl::schedule {
@@ -35,7 +36,7 @@ struct Event {
 struct EdgeState {
   Picoseconds alpha = 0;
   double ps_per_byte = 0;
-  int first_lane = 0;
+  int lane_group = 0;
   int lanes = 1;  // those that a slice takes together count as one
   std::vector<double> set_ps_per_byte;
   bool used = false;
@@ -62,14 +63,12 @@ struct ConnectionState {
   int awaits = -1;  // the value that the next message reads
 };
 
-// One slice of a value.
-struct ValueState {
+// Of one slice of a value: who may replace what.
+struct Replacing {
   static constexpr int kMayReplace = -2;  // the old value is complete, and all its readers have read it
   static constexpr int kNobody = -1;
-  int missing = 0;        // arrivals until the value is complete
   int unread = 0;         // messages that have not read it yet
   int waiting = kNobody;  // head of the list of arrivals that may not replace the old value yet
-  int next = -1;          // the value that replaces it
 };
 
 class Engine {
@@ -78,10 +77,10 @@ class Engine {
       : schedule_(schedule), options_(options), edges_(edges), graph_(graph) {
     cut_slices();
     prepare_links();
-    prepare_values();
-    prepare_connections();
     adder_free_.assign(static_cast<std::size_t>(schedule.ranks), 0);
     add_ps_per_byte_ = options.reduce_gbytes_per_s > 0 ? 1e3 / options.reduce_gbytes_per_s : 0;
+    prepare_values();
+    prepare_connections();
   }
 
   Simulation run() {
@@ -143,7 +142,6 @@ class Engine {
              lanes, kMostLanes);
     };
     const int together = lanes_of_slice();
-    std::size_t lanes = 0;
     edge_states_.resize(static_cast<std::size_t>(edges_.size()));
     for (const EdgeId edge : graph_.way) edge_states_[static_cast<std::size_t>(edge)].used = true;
     for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
@@ -158,14 +156,12 @@ class Engine {
         const int set_lanes = schedule_.topology.shared[static_cast<std::size_t>(set)].lanes;
         state.set_ps_per_byte.push_back(ps_per_byte / set_lanes * ((set_lanes + together - 1) / together));
       }
-      state.first_lane = static_cast<int>(lanes);
-      lanes += static_cast<std::size_t>(state.lanes);
+      state.lane_group = link_lanes_.add(state.lanes);
     }
     for (const topology::SharedSet& set : schedule_.topology.shared) {
       check_lanes(set.lanes);
-      set_lanes_.emplace_back(static_cast<std::size_t>((set.lanes + together - 1) / together), 0);
+      set_lanes_.add((set.lanes + together - 1) / together);
     }
-    lane_free_.assign(lanes, 0);
   }
 
   // What every link has to pass. Less than this is left as soon as a slice begins.
@@ -190,17 +186,20 @@ class Engine {
   // A link has more to pass than fits into the time. Rounded slices differ from their sum by less than the margin.
   bool hopeless() const { return least_ > options_.stop_after_us * kPsPerUs + kMarginPs; }
 
+  // What is missing is apart: nothing else is asked for where nothing is replaced, and values are rarely in cache.
   void prepare_values() {
     const auto slices = static_cast<std::size_t>(most_slices_);
-    values_.resize(graph_.values.size() * slices);
-    for (std::size_t value = 0; value < graph_.values.size(); ++value) {
-      const TransferGraph::Value& from = graph_.values[value];
-      any_replaces_ = any_replaces_ || from.replaces;
-      const ValueState state{from.arrivals, from.reads, from.replaces ? ValueState::kNobody : ValueState::kMayReplace,
-                             from.next};
-      std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(value * slices), slices, state);
+    missing_.reserve(graph_.values.size() * slices);
+    for (const TransferGraph::Value& value : graph_.values) {
+      missing_.insert(missing_.end(), slices, value.arrivals);
+      any_replaces_ = any_replaces_ || value.replaces;
     }
-    if (any_replaces_) next_waiting_.assign(graph_.messages.size() * slices, ValueState::kNobody);
+    if (!any_replaces_ && add_ps_per_byte_ == 0) return;
+    replacing_.reserve(missing_.size());
+    for (const TransferGraph::Value& value : graph_.values)
+      replacing_.insert(replacing_.end(), slices,
+                        {value.reads, value.replaces ? Replacing::kNobody : Replacing::kMayReplace});
+    next_waiting_.assign(graph_.messages.size() * slices, Replacing::kNobody);
   }
 
   void prepare_connections() {
@@ -222,7 +221,8 @@ class Engine {
   std::size_t slice_index(int of, int slice) const {
     return static_cast<std::size_t>(of) * static_cast<std::size_t>(most_slices_) + static_cast<std::size_t>(slice);
   }
-  ValueState& value(int value, int slice) { return values_[slice_index(value, slice)]; }
+  int& missing(int value, int slice) { return missing_[slice_index(value, slice)]; }
+  Replacing& replacing(int value, int slice) { return replacing_[slice_index(value, slice)]; }
 
   // Dataflow: opens all steps at once. Stepwise: opens the next step that has sends.
   void open_steps() {
@@ -273,7 +273,7 @@ class Engine {
   bool may_leave(const ConnectionState& state) {
     if (state.position == state.end || (state.slots > 0 && state.under_way == state.slots)) return false;
     if (stepwise() && send(state.position).step > open_step_) return false;
-    return value(state.awaits, state.slice).missing == 0;
+    return missing(state.awaits, state.slice) == 0;
   }
 
   // Dataflow: one slice of each message in turn, as a lane repeats its list. Stepwise: message by message.
@@ -307,11 +307,11 @@ class Engine {
     const EdgeId edge = way[static_cast<std::size_t>(event.hop)];
     EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
     const double bytes = slice_bytes(event.message, event.slice);
-    const auto lanes = lane_free_.begin() + state.first_lane;
-    const auto lane = state.lanes == 1 ? lanes : std::min_element(lanes, lanes + state.lanes);
+    const int lane = link_lanes_.first(state.lane_group);
+    const Picoseconds lane_free = link_lanes_.free(state.lane_group, lane);
     const auto sets = edges_.sets_of(edge);
-    Picoseconds begin = std::max(now_, *lane);
-    for (const int set : sets) begin = std::max(begin, *first_free(set));
+    Picoseconds begin = std::max(now_, lane_free);
+    for (const int set : sets) begin = std::max(begin, set_lanes_.free(set, set_lanes_.first(set)));
     if (bytes != state.slice_bytes) {
       state.slice_bytes = bytes;
       state.slice_time = std::round(bytes * state.ps_per_byte);
@@ -320,24 +320,19 @@ class Engine {
     const Picoseconds end = std::max(free, event.not_before);
     if (has_limit()) {
       state.left -= free - begin;
-      state.booked += free - *lane;
+      state.booked += free - lane_free;
       note_least(state);
     }
-    *lane = free;
+    link_lanes_.take(state.lane_group, lane, free);
     for (std::size_t i = 0; i < sets.size(); ++i)
-      *first_free(sets[i]) = begin + std::round(bytes * state.set_ps_per_byte[i]);
-    record(state, edge, event, static_cast<int>(lane - lanes), bytes, begin, free);
+      set_lanes_.take(sets[i], set_lanes_.first(sets[i]), begin + std::round(bytes * state.set_ps_per_byte[i]));
+    record(state, edge, event, lane, bytes, begin, free);
     if (static_cast<std::size_t>(event.hop) + 1 < way.size())
       queue_.add(begin + state.alpha, {end + state.alpha, event.message, event.connection, event.slice,
                                        static_cast<std::int16_t>(event.hop + 1), Event::Kind::enter});
     else
       queue_.add(end + state.alpha, {0, event.message, event.connection, event.slice, 0, Event::Kind::arrive});
     return begin;
-  }
-
-  std::vector<Picoseconds>::iterator first_free(int set) {
-    auto& lanes = set_lanes_[static_cast<std::size_t>(set)];
-    return std::min_element(lanes.begin(), lanes.end());
   }
 
   void record(EdgeState& state, EdgeId edge, const Event& event, int lane, double bytes, Picoseconds begin,
@@ -352,14 +347,14 @@ class Engine {
 
   // The source's value has been read, and the slice has reached the other rank's memory.
   void arrive(int at, int slice) {
-    if (!any_replaces_ && receiving_ps_per_byte(at) == 0) {
+    if (replacing_.empty()) {
       applied(at, slice);
       return;
     }
     const int source = message(at).reads;
-    if (--value(source, slice).unread == 0) release_successor(value(source, slice), slice);
-    ValueState& made = value(message(at).makes, slice);
-    if (made.waiting != ValueState::kMayReplace)
+    if (--replacing(source, slice).unread == 0) release_successor(source, slice);
+    Replacing& made = replacing(message(at).makes, slice);
+    if (made.waiting != Replacing::kMayReplace)
       next_waiting_[slice_index(at, slice)] = std::exchange(made.waiting, at);
     else if (receiving_ps_per_byte(at) > 0)
       apply(at, slice);
@@ -368,9 +363,10 @@ class Engine {
   }
 
   // When a value is complete and all its readers have read it, the next value may replace it.
-  void release_successor(const ValueState& old, int slice) {
-    if (old.next < 0 || old.missing > 0 || old.unread > 0) return;
-    int waiting = std::exchange(value(old.next, slice).waiting, ValueState::kMayReplace);
+  void release_successor(int old, int slice) {
+    const int next = graph_.values[static_cast<std::size_t>(old)].next;
+    if (next < 0 || missing(old, slice) > 0 || replacing(old, slice).unread > 0) return;
+    int waiting = std::exchange(replacing(next, slice).waiting, Replacing::kMayReplace);
     while (waiting >= 0) apply(std::exchange(waiting, next_waiting_[slice_index(waiting, slice)]), slice);
   }
 
@@ -392,12 +388,11 @@ class Engine {
     ++applied_;
     end_ = std::max(end_, now_);
     const int made = message(at).makes;
-    if (ValueState& state = value(made, slice); --state.missing == 0) {
-      release_successor(state, slice);
-      if (state.unread > 0)
-        for (const int reader : graph_.readers_of(made))
-          if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made)
-            try_connection(next);
+    if (--missing(made, slice) == 0) {
+      if (!replacing_.empty()) release_successor(made, slice);
+      for (const int reader : graph_.readers_of(made))
+        if (ConnectionState& next = connections_[static_cast<std::size_t>(reader)]; next.awaits == made)
+          try_connection(next);
     }
     ConnectionState& connection = connection_of(at);
     --connection.under_way;
@@ -453,14 +448,15 @@ class Engine {
   std::int64_t applied_ = 0;
 
   std::vector<EdgeState> edge_states_;
-  std::vector<Picoseconds> lane_free_;               // by link and lane: when it is free again
-  std::vector<std::vector<Picoseconds>> set_lanes_;  // by shared set and lane: when it is free again
+  LaneTimes link_lanes_;  // of used links
+  LaneTimes set_lanes_;   // by shared set
   std::vector<ConnectionState> connections_;
   std::vector<Picoseconds> adder_free_;  // by rank: when its adders are free again
   double add_ps_per_byte_ = 0;
 
-  std::vector<ValueState> values_;  // by value and slice
-  std::vector<int> next_waiting_;   // by message and slice: lists of arrivals that wait to replace a value
+  std::vector<int> missing_;          // by value and slice: arrivals until it is complete
+  std::vector<Replacing> replacing_;  // by value and slice; empty if nothing is replaced and adding takes no time
+  std::vector<int> next_waiting_;     // by message and slice: lists of arrivals that wait to replace a value
 
   std::size_t opened_ = 0;  // messages of graph_.by_step whose step has begun
   Step open_step_ = 0;

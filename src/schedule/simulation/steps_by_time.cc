@@ -138,20 +138,23 @@ class Search {
       if (back.time > kTooLate * least_) return Links::crowded;
       const Picoseconds before = laid.time;
       laid = lay_forwards(back.arrived, Passing::what_is_there, before);
-      if (laid.time > kGain * before) break;
+      // Where both directions take the same time, the order is the same in both: another round would repeat it.
+      if (laid.time > kGain * before || laid.time == back.time) break;
     }
     return Links::free;
   }
 
   Links sums_in_rounds(Laid back) {
+    // Sums of one root may still gain where the layout backwards is no better; others do not.
+    const double late = schedule_.collective == Collective::reduce ? kTooLate : 1;
     Picoseconds least = kNever;
-    for (int round = 0; round <= kRounds && !is_enough() && back.time <= kTooLate * least; ++round) {
+    for (int round = 0; round <= kRounds && !is_enough() && back.time < late * least; ++round) {
       const Laid same = lay_forwards(back.begun, Passing::in_order, least);
       const Laid laid = lay_forwards(back.arrived, Passing::what_is_there, kTooLate * std::min(least, same.time));
       const Picoseconds before = std::exchange(least, std::min({least, same.time, laid.time}));
       if (laid.time > kTooLate * least) return Links::crowded;
       if (least > kGain * before || round == kRounds || !may_lay(3)) break;
-      back = lay_backwards(laid.arrived, kTooLate * least);
+      back = lay_backwards(laid.arrived, late * least);
     }
     return Links::free;
   }

@@ -1,12 +1,13 @@
 #include "schedule/simulation/timed_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/event_queue.h"
-#include "schedule/simulation/least_heap.h"
+#include "schedule/simulation/lane_times.h"
 #include "schedule/simulation/simulate.h"
 
 namespace sccl::schedule::timed {
@@ -25,9 +26,7 @@ Network::Network(const Schedule& schedule, double chunk_bytes) {
   for (EdgeId edge = 0; edge < edges.size(); ++edge) {
     const double ps = chunk_bytes * lane_us_per_byte(edges[edge], schedule.topology) * kPsPerUs;
     const auto time = [&](int lanes) { return std::round(ps / lanes * ways(lanes)); };
-    Link link{
-        std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), all_lanes, {}};
-    all_lanes += link.lanes;
+    Link link{std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), {}};
     for (const int set : edges.sets_of(edge))
       link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes));
     links.push_back(std::move(link));
@@ -115,30 +114,79 @@ Waits::Waits(const Schedule& schedule, const Network& network, const std::vector
 
 namespace {
 
-// The sends laid on the links, each as soon as it can. Inside, sends are known by their places in the order: what is
-// near in the order is near in time, and so in memory.
+// Of the sends of all connections, those that wait. A connection knows its own by their numbers, in order: the first
+// one is what matters, and a bit for each finds it faster than a heap.
+class Waiting {
+ public:
+  struct Part {
+    int first_word = 0;
+    int first_group = 0;
+    int end_of_groups = 0;
+  };
+
+  Part add_part(int numbers) {
+    const Part part{static_cast<int>(words_.size()), static_cast<int>(groups_.size()), 0};
+    const int words = (numbers + kBits - 1) / kBits;
+    words_.resize(words_.size() + at(words), 0);
+    groups_.resize(groups_.size() + at((words + kBits - 1) / kBits), 0);
+    return {part.first_word, part.first_group, static_cast<int>(groups_.size())};
+  }
+
+  void insert(const Part& part, int number) {
+    const int word = number / kBits;
+    words_[at(part.first_word + word)] |= bit(number);
+    groups_[at(part.first_group + word / kBits)] |= bit(word);
+  }
+
+  void erase(const Part& part, int number) {
+    const int word = number / kBits;
+    std::uint64_t& left = words_[at(part.first_word + word)];
+    left &= ~bit(number);
+    if (left == 0) groups_[at(part.first_group + word / kBits)] &= ~bit(word);
+  }
+
+  // kNone if none waits.
+  static constexpr int kNone = std::numeric_limits<int>::max();
+  int first(const Part& part) const {
+    for (int group = part.first_group; group < part.end_of_groups; ++group)
+      if (groups_[at(group)] != 0) {
+        const int word = (group - part.first_group) * kBits + std::countr_zero(groups_[at(group)]);
+        return word * kBits + std::countr_zero(words_[at(part.first_word + word)]);
+      }
+    return kNone;
+  }
+
+ private:
+  static constexpr int kBits = 64;
+  static std::uint64_t bit(int index) { return std::uint64_t{1} << (index % kBits); }
+
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint64_t> groups_;  // which words are not zero
+};
+
+// The sends laid on the links, each as soon as it can. Inside, sends are known by their places: by connection, and of
+// one connection in the order. What is near in time is mostly near in memory.
 class Layout {
  public:
   // Ends when it takes longer than `most`.
   Layout(const Network& network, const Waits& waits, const std::vector<int>& order, Passing passing, Picoseconds most)
       : network_(network), waits_(waits), passing_(passing) {
-    lanes_.assign(at(network.all_lanes), 0);
-    for (const int lanes : network.lanes_of_set) sets_.emplace_back(at(lanes), 0);
-    for (int connection = 0; connection < static_cast<int>(network.connections.size()); ++connection) add(connection);
+    for (const Network::Link& link : network.links) link_lanes_.add(link.lanes);
+    for (const int lanes : network.lanes_of_set) set_lanes_.add(lanes);
+    prepare_connections();
+    prepare_values();
     collect_sends(order);
-    if (passing != Passing::what_is_there) put_in_order();
     sort_readers();
-    collect_writers();
     begun_.reserve(order.size());
     arrived_.reserve(order.size());
-    for (const Sending& one : sends_) pass(one.connection);
+    for (const int send : order) pass(waits_.all[at(send)].connection);
     const bool ended = queue_.run_until(most, [&](Picoseconds now, const Event& event) {
       now_ = now;
       handle(event);
     });
     if (!ended) now_ = kNever;
     for (std::vector<int>* places : {&begun_, &arrived_})
-      for (int& one : *places) one = order[at(one)];
+      for (int& one : *places) one = send_[at(one)];
   }
 
   Laid take() { return {now_, std::move(begun_), std::move(arrived_)}; }
@@ -146,7 +194,6 @@ class Layout {
  private:
   // Only what is asked for while time goes on: sends are visited in no order that memory knows.
   struct Sending {
-    int connection;
     int makes;
     bool alone;  // no other send makes the value
     bool landed = false;
@@ -165,69 +212,87 @@ class Layout {
     int arrivals = 0;
   };
   struct Event {
-    enum class Kind : std::uint8_t { enter, follow, arrive, apply };
-    Picoseconds not_before = 0;  // enter: when the last byte has passed the previous link
-    int place = 0;
-    int number = 0;  // enter: of the hop; follow: of the connection
-    Kind kind = Kind::enter;
+    enum Kind : std::uint32_t { enter, follow, arrive, apply };
+    static constexpr std::uint32_t kKinds = 4;
+
+    Event(Kind kind, int the_place, int number, Picoseconds the_time = 0)
+        : not_before(the_time), place(the_place), number_and_kind(static_cast<std::uint32_t>(number) * kKinds + kind) {}
+    // enter: of the hop; else of the connection.
+    int number() const { return static_cast<int>(number_and_kind / kKinds); }
+    Kind kind() const { return static_cast<Kind>(number_and_kind % kKinds); }
+
+    Picoseconds not_before;  // enter: when the last byte has passed the previous link
+    int place;
+    std::uint32_t number_and_kind;  // together: many events are kept
   };
   // A link of a connection's way, with what passing it takes.
   struct Hop {
     Picoseconds alpha = 0;
     Picoseconds time = 0;
     const std::vector<std::pair<int, Picoseconds>>* sets = nullptr;  // null: none
-    int first_lane = 0;
-    int lanes = 1;
+    EdgeId link = 0;
+    int connection = 0;
     bool last = false;
   };
   struct Connection {
-    LeastHeap<int> waiting;  // places
     Picoseconds free = 0;
+    std::uint64_t passed = 0;  // which of the next ones, from `next` on, have passed out of order
+    int next = 0;              // the number of the first one that it has not passed; of no use for what is there
     int free_slots = 0;
     int first_hop = 0;
-    int next = kNone;  // the place of the first one that it has not passed; of no use for what is there
+    int first_place = 0;
+    Waiting::Part waiting{};
   };
-  using Lanes = std::vector<Picoseconds>;  // when each is free again
   static constexpr int kNone = -1;
 
-  void add(int connection) {
-    connections_.push_back({{}, 0, network_.connections[at(connection)].slots, static_cast<int>(hops_.size())});
-    const std::span<const EdgeId> way = network_.way_of(connection);
-    for (std::size_t hop = 0; hop < way.size(); ++hop) {
-      const bool forwards = waits_.direction == Direction::forwards;
-      const Network::Link& link = network_.links[at(way[forwards ? hop : way.size() - 1 - hop])];
-      hops_.push_back({link.alpha, link.time, link.sets.empty() ? nullptr : &link.sets, link.first_lane, link.lanes,
-                       hop + 1 == way.size()});
+  void prepare_connections() {
+    std::vector<int> sends(network_.connections.size(), 0);
+    for (const int connection : network_.connection_of) ++sends[at(connection)];
+    int places = 0;
+    connections_.reserve(sends.size());
+    for (int connection = 0; connection < static_cast<int>(sends.size()); ++connection) {
+      const int count = sends[at(connection)];
+      connections_.push_back({0, 0, 0, network_.connections[at(connection)].slots, static_cast<int>(hops_.size()),
+                              places, waiting_.add_part(count)});
+      add_hops(connection);
+      places += count;
     }
   }
 
-  int places() const { return static_cast<int>(sends_.size()); }
+  void add_hops(int connection) {
+    const std::span<const EdgeId> way = network_.way_of(connection);
+    for (std::size_t hop = 0; hop < way.size(); ++hop) {
+      const EdgeId edge = way[waits_.direction == Direction::forwards ? hop : way.size() - 1 - hop];
+      const Network::Link& link = network_.links[at(edge)];
+      hops_.push_back(
+          {link.alpha, link.time, link.sets.empty() ? nullptr : &link.sets, edge, connection, hop + 1 == way.size()});
+    }
+  }
 
-  void put_in_order() {
-    next_.assign(sends_.size(), kNone);
-    number_.assign(sends_.size(), 0);
-    std::vector<int> last(connections_.size(), kNone);
-    for (int place = 0; place < places(); ++place) {
-      const std::size_t connection = at(sends_[at(place)].connection);
-      const bool first = last[connection] == kNone;
-      (first ? connections_[connection].next : next_[at(last[connection])]) = place;
-      if (!first) number_[at(place)] = number_[at(last[connection])] + 1;
-      last[connection] = place;
+  void prepare_values() {
+    values_.resize(waits_.values());
+    for (std::size_t value = 0; value < values_.size(); ++value) {
+      const int reader = waits_.first_reader[value];
+      const int writer = waits_.first_writer[value];
+      values_[value] = {reader, reader, writer, writer, 0};
     }
   }
 
   void collect_sends(const std::vector<int>& order) {
-    values_.resize(waits_.values());
-    for (std::size_t value = 0; value < values_.size(); ++value)
-      values_[value].next_reader = values_[value].end_of_readers = waits_.first_reader[value];
-    sends_.reserve(order.size());
+    sends_.resize(order.size());
+    send_.resize(order.size());
     readers_.resize(order.size());
+    if (waits_.direction == Direction::forwards) writers_.resize(order.size());
+    std::vector<int> next_place;
+    for (const Connection& one : connections_) next_place.push_back(one.first_place);
     for (const int send : order) {
       const Waits::One& one = waits_.all[at(send)];
-      const int place = places();
-      sends_.push_back({one.connection, one.makes, waits_.writers(one.makes) == 1});
+      const int place = next_place[at(one.connection)]++;
+      send_[at(place)] = send;
+      sends_[at(place)] = {one.makes, waits_.writers(one.makes) == 1};
       readers_[at(values_[at(one.reads)].end_of_readers++)] = {place, one.connection, one.arrivals_before};
-      if (one.arrivals_before == 0) wait(place, one.connection);
+      if (one.arrivals_before == 0) wait(place, connections_[at(one.connection)]);
+      if (passing_ == Passing::in_order) add_writer(place);
     }
   }
 
@@ -244,90 +309,93 @@ class Layout {
   }
 
   // A rank adds, or replaces, in the order of steps. So what is there early keeps its slot until its turn comes.
-  void collect_writers() {
-    if (waits_.direction == Direction::backwards) return;
-    for (std::size_t value = 0; value < values_.size(); ++value)
-      values_[value].first_writer = values_[value].next_writer = waits_.first_writer[value];
-    writers_.resize(sends_.size());
-    if (passing_ == Passing::in_order)
-      for (int place = 0; place < places(); ++place) add_writer(place);
-  }
   void add_writer(int place) {
     const Sending& one = sends_[at(place)];
-    if (!one.alone) writers_[at(values_[at(one.makes)].next_writer++)] = place;
+    if (waits_.direction == Direction::forwards && !one.alone)
+      writers_[at(values_[at(one.makes)].next_writer++)] = place;
   }
 
   // Whether it is the first one.
-  bool wait(int place, int connection) {
-    LeastHeap<int>& waiting = connections_[at(connection)].waiting;
-    waiting.push(place);
-    return waiting.top() == place;
+  bool wait(int place, const Connection& connection) {
+    const int number = place - connection.first_place;
+    waiting_.insert(connection.waiting, number);
+    return waiting_.first(connection.waiting) == number;
   }
 
-  bool may_pass(const Connection& state) const {
-    if (state.free_slots == 0 || state.waiting.empty()) return false;
-    if (passing_ == Passing::what_is_there) return true;
-    return number_[at(state.waiting.top())] - number_[at(state.next)] < (passing_ == Passing::in_order ? 1 : kNear);
+  // The number of the one that may pass, or kNone.
+  int may_pass(const Connection& state) const {
+    if (state.free_slots == 0) return kNone;
+    const int first = waiting_.first(state.waiting);
+    if (first == Waiting::kNone) return kNone;
+    if (passing_ == Passing::what_is_there) return first;
+    return first - state.next < (passing_ == Passing::in_order ? 1 : kNear) ? first : kNone;
   }
 
-  void leave(Connection& state, int place) {
-    number_[at(place)] = -1 - number_[at(place)];
-    while (state.next != kNone && number_[at(state.next)] < 0) state.next = next_[at(state.next)];
+  static void leave(Connection& state, int number) {
+    static_assert(kNear < std::numeric_limits<std::uint64_t>::digits);
+    state.passed |= std::uint64_t{1} << (number - state.next);
+    const int together = std::countr_one(state.passed);
+    state.next += together;
+    state.passed >>= together;
   }
 
   // Connections that share a link take turns: each asks for the link when its message before begins.
   void pass(int connection) {
     Connection& state = connections_[at(connection)];
-    if (state.free > now_ || !may_pass(state)) return;
-    const int place = state.waiting.top();
-    state.waiting.pop();
-    if (passing_ != Passing::what_is_there) leave(state, place);
-    if (passing_ != Passing::in_order && waits_.direction == Direction::forwards) add_writer(place);
+    if (state.free > now_) return;
+    const int number = may_pass(state);
+    if (number == kNone) return;
+    const int place = state.first_place + number;
+    waiting_.erase(state.waiting, number);
+    if (passing_ != Passing::what_is_there) leave(state, number);
+    if (passing_ != Passing::in_order) add_writer(place);
     --state.free_slots;
     begun_.push_back(place);
-    state.free = enter({now_, place, state.first_hop, Event::Kind::enter});
-    if (state.free > now_ || may_pass(state)) queue_.add(state.free, {0, place, connection, Event::Kind::follow});
+    state.free = enter(now_, place, state.first_hop);
+    if (state.free > now_ || may_pass(state) != kNone) queue_.add(state.free, {Event::follow, place, connection});
   }
 
-  Picoseconds enter(const Event& event) {
-    const Hop& link = hops_[at(event.number)];
-    const auto first_free = [](Lanes& lanes) { return std::min_element(lanes.begin(), lanes.end()); };
-    const auto lanes = lanes_.begin() + link.first_lane;
-    const auto lane = link.lanes == 1 ? lanes : std::min_element(lanes, lanes + link.lanes);
-    Picoseconds begin = std::max(now_, *lane);
-    if (link.sets != nullptr)
-      for (const auto& [set, time] : *link.sets) begin = std::max(begin, *first_free(sets_[at(set)]));
-    *lane = begin + link.time;
-    if (link.sets != nullptr)
-      for (const auto& [set, time] : *link.sets) *first_free(sets_[at(set)]) = begin + time;
-    const Picoseconds end = std::max(*lane, event.not_before) + link.alpha;
-    queue_.add(link.last ? end : begin + link.alpha,
-               {end, event.place, event.number + 1, link.last ? Event::Kind::arrive : Event::Kind::enter});
+  Picoseconds enter(Picoseconds not_before, int place, int number) {
+    const Hop& hop = hops_[at(number)];
+    const int lane = link_lanes_.first(hop.link);
+    Picoseconds begin = std::max(now_, link_lanes_.free(hop.link, lane));
+    if (hop.sets != nullptr)
+      for (const auto& [set, time] : *hop.sets) begin = std::max(begin, set_lanes_.free(set, set_lanes_.first(set)));
+    const Picoseconds free = begin + hop.time;
+    link_lanes_.take(hop.link, lane, free);
+    if (hop.sets != nullptr)
+      for (const auto& [set, time] : *hop.sets) set_lanes_.take(set, set_lanes_.first(set), begin + time);
+    const Picoseconds end = std::max(free, not_before) + hop.alpha;
+    if (hop.last)
+      queue_.add(end, {Event::arrive, place, hop.connection});
+    else
+      queue_.add(begin + hop.alpha, {Event::enter, place, number + 1, end});
     return begin;
   }
 
   void handle(const Event& event) {
-    switch (event.kind) {
-      case Event::Kind::enter:
-        enter(event);
+    const int number = event.number();
+    switch (event.kind()) {
+      case Event::enter:
+        enter(event.not_before, event.place, number);
         break;
-      case Event::Kind::follow:
-        pass(event.number);
+      case Event::follow:
+        pass(number);
         break;
-      case Event::Kind::arrive:
-        arrive(event.place);
+      case Event::arrive:
+        arrive(event.place, number);
         break;
-      case Event::Kind::apply:
-        apply(event.place);
+      case Event::apply:
+        apply(event.place, number);
         break;
     }
   }
 
-  void arrive(int place) {
+  void arrive(int place, int connection) {
     Sending& one = sends_[at(place)];
-    if (waits_.direction == Direction::backwards || one.alone) return apply(place);
+    if (waits_.direction == Direction::backwards || one.alone) return apply(place, connection);
     one.landed = true;
-    if (next_to_apply(values_[at(one.makes)]) == place) apply(place);
+    if (next_to_apply(values_[at(one.makes)]) == place) apply(place, connection);
   }
 
   int next_to_apply(const Value& value) const {
@@ -335,33 +403,33 @@ class Layout {
     return next < value.next_writer ? writers_[at(next)] : kNone;
   }
 
-  void apply(int place) {
+  void apply(int place, int connection) {
     const Sending& one = sends_[at(place)];
     arrived_.push_back(place);
     Value& made = values_[at(one.makes)];
     const int arrived = ++made.arrivals;
-    ++connections_[at(one.connection)].free_slots;
+    ++connections_[at(connection)].free_slots;
     for (int& next = made.next_reader; next < made.end_of_readers; ++next) {
       const Reader& reader = readers_[at(next)];
       if (reader.arrivals_before > arrived) break;
-      if (wait(reader.place, reader.connection)) pass(reader.connection);
+      if (wait(reader.place, connections_[at(reader.connection)])) pass(reader.connection);
     }
-    pass(one.connection);
+    pass(connection);
     if (waits_.direction == Direction::backwards || one.alone) return;
     if (const int next = next_to_apply(made); next != kNone && sends_[at(next)].landed)
-      queue_.add(now_, {0, next, 0, Event::Kind::apply});
+      queue_.add(now_, {Event::apply, next, waits_.all[at(send_[at(next)])].connection});
   }
 
   const Network& network_;
   const Waits& waits_;
   Passing passing_;
   std::vector<Sending> sends_;  // by place
-  std::vector<int> next_;       // by place: the next one of its connection
-  std::vector<int> number_;     // by place: how many of its connection come before it; passed ones are negative
+  std::vector<int> send_;       // by place
   std::vector<Hop> hops_;       // of one connection after the other
-  Lanes lanes_;                 // of all links
-  std::vector<Lanes> sets_;     // of each set
+  LaneTimes link_lanes_;        // by link
+  LaneTimes set_lanes_;         // by set
   std::vector<Connection> connections_;
+  Waiting waiting_;
   std::vector<Value> values_;
   std::vector<Reader> readers_;       // by the value that they read
   std::vector<int> writers_;          // places by the value that they make, in the order of their steps

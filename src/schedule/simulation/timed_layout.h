@@ -26,7 +26,6 @@ struct Network {
     Picoseconds alpha = 0;
     Picoseconds time = 0;                           // of a chunk
     int lanes = 1;                                  // those that a chunk takes together count as one
-    int first_lane = 0;                             // counted over all links
     std::vector<std::pair<int, Picoseconds>> sets;  // each with the time for which a chunk takes a lane of it
   };
   struct Connection {
@@ -46,7 +45,6 @@ struct Network {
   }
 
   std::vector<Link> links;
-  int all_lanes = 0;  // of all links
   std::vector<int> lanes_of_set;
   std::vector<Connection> connections;
   std::vector<int> connection_of;  // by send
