@@ -67,3 +67,36 @@ TEST_CASE("with a barrier between steps the simulator and the closed form agree,
       }
   }
 }
+
+TEST_CASE("no simulation that takes no longer than allowed is stopped, whatever links wait for") {
+  for (const char* name : {"dgx1v", "dgx2", "pcie8", "host:6", "2*nvpairs4", "2*mi250x"}) {
+    const topology::Topology machine = topology::preset(name);
+    for (const planners::Planner& planner : planners::table())
+      for (int i = 0; i < kCollectiveCount; ++i) {
+        const auto collective = static_cast<Collective>(i);
+        if (collective == Collective::sendrecv) continue;
+        const auto schedule = planner.plan(machine, collective, 1);
+        if (!schedule) continue;
+        const schedule::Simulator simulator(*schedule);
+        for (const double slice_bytes : {0, 70000})
+          for (const int slots : {0, 2})
+            for (const double reduce_gbytes_per_s : {0, 50})
+              for (const Progress progress : {Progress::dataflow, Progress::stepwise}) {
+                INFO(planner.name << " for " << info(collective).name << " on " << name << ", slices of " << slice_bytes
+                                  << " bytes, slots " << slots << ", adding at " << reduce_gbytes_per_s << " GB/s");
+                schedule::SimulationOptions options{.bytes = 1e6,
+                                                    .slice_bytes = slice_bytes,
+                                                    .slots = slots,
+                                                    .lane_bytes = slots > 0 ? schedule::kLaneBytes : 0,
+                                                    .reduce_gbytes_per_s = reduce_gbytes_per_s,
+                                                    .progress = progress,
+                                                    .detail = Detail::totals};
+                const double whole_us = simulator.run(options).time_us;
+                options.stop_after_us = whole_us * (1 + 1e-9);
+                const schedule::Simulation limited = simulator.run(options);
+                REQUIRE_FALSE(limited.stopped);
+                REQUIRE(limited.time_us == whole_us);
+              }
+      }
+  }
+}

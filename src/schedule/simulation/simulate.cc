@@ -48,8 +48,10 @@ struct EdgeState {
   Picoseconds last_end = 0;
   Picoseconds left = 0;    // of all lanes together: what is still to pass
   Picoseconds booked = 0;  // sum of the times at which the lanes are free again
+  Picoseconds head = 0;    // no slice reaches it earlier
+  Picoseconds tail = 0;    // what has passed it is not at its last rank earlier than so much later
   // No slice ends earlier than this on the lane that is free last.
-  Picoseconds least_end() const { return (booked + left) / lanes; }
+  Picoseconds least_end() const { return (booked + left) / lanes + tail; }
 };
 
 struct ConnectionState {
@@ -173,8 +175,67 @@ class Engine {
         state.left += bytes * state.ps_per_byte;
       }
     }
+    note_least();
+    if (hopeless()) return;
+    find_heads_and_tails();
+    note_least();
+  }
+
+  void note_least() {
     for (const EdgeState& state : edge_states_)
       if (state.used) note_least(state);
+  }
+
+  // How long a slice is on the way from the beginning until it reaches a link, and from there to its last rank, were it
+  // alone: links wait for their first slice, and the call for their last one.
+  void find_heads_and_tails() {
+    for (EdgeState& state : edge_states_) state.head = state.tail = std::numeric_limits<Picoseconds>::infinity();
+    const std::vector<Picoseconds> ways = least_times_of_ways();
+    std::vector<Picoseconds> time(graph_.values.size(), 0);  // of values: when they may be complete
+    for (const int at : graph_.by_step) {
+      const TransferGraph::Message& one = message(at);
+      Picoseconds now = time[static_cast<std::size_t>(one.reads)];
+      Picoseconds& made = time[static_cast<std::size_t>(one.makes)];
+      made = std::max(made, now + ways[static_cast<std::size_t>(one.connection)]);
+      for (const EdgeId edge : graph_.way_of(one.connection)) {
+        EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+        state.head = std::min(state.head, now);
+        now += state.alpha;
+      }
+    }
+    std::fill(time.begin(), time.end(), 0);  // of values: how long they are still on their way to other ranks
+    for (auto at = graph_.by_step.rbegin(); at != graph_.by_step.rend(); ++at) {
+      const TransferGraph::Message& one = message(*at);
+      Picoseconds left = time[static_cast<std::size_t>(one.makes)];
+      Picoseconds& read = time[static_cast<std::size_t>(one.reads)];
+      read = std::max(read, left + ways[static_cast<std::size_t>(one.connection)]);
+      const auto way = graph_.way_of(one.connection);
+      for (auto edge = way.rbegin(); edge != way.rend(); ++edge) {
+        EdgeState& state = edge_states_[static_cast<std::size_t>(*edge)];
+        left += state.alpha;
+        state.tail = std::min(state.tail, left);
+      }
+    }
+    for (EdgeState& state : edge_states_)
+      if (state.used) state.booked = state.head * state.lanes;
+  }
+
+  // By connection, of the shortest slice.
+  std::vector<Picoseconds> least_times_of_ways() const {
+    double bytes = std::numeric_limits<double>::infinity();
+    for (std::size_t chunk = 0; chunk < chunk_bytes_.size(); ++chunk)
+      bytes = std::min(bytes, chunk_bytes_[chunk] - options_.slice_bytes * (chunk_slices_[chunk] - 1));
+    std::vector<Picoseconds> times(static_cast<std::size_t>(graph_.connections()), 0);
+    for (std::size_t connection = 0; connection < times.size(); ++connection) {
+      Picoseconds slowest = 0;
+      for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) {
+        const EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
+        times[connection] += state.alpha;
+        slowest = std::max(slowest, std::floor(bytes * state.ps_per_byte));
+      }
+      times[connection] += slowest;
+    }
+    return times;
   }
 
   void note_least(const EdgeState& state) {
@@ -320,7 +381,7 @@ class Engine {
     const Picoseconds end = std::max(free, event.not_before);
     if (has_limit()) {
       state.left -= free - begin;
-      state.booked += free - lane_free;
+      state.booked += free - std::max(lane_free, state.head);
       note_least(state);
     }
     link_lanes_.take(state.lane_group, lane, free);
