@@ -13,11 +13,14 @@ using schedule::Schedule;
 using schedule::Send;
 using schedule::SendKind;
 
-// The collective whose schedules, when inverted, are schedules of `collective`.
+// The collective whose schedules, when inverted, are schedules of `collective`. Of a Gather, too: solvers take a
+// hundred times as long to see that ways of many sources to one rank are too many.
 std::optional<Collective> inverse_of(Collective collective) {
   switch (collective) {
     case Collective::reduce:
       return Collective::broadcast;
+    case Collective::gather:
+      return Collective::scatter;
     case Collective::reducescatter:
     case Collective::allreduce:
       return Collective::allgather;
@@ -35,14 +38,14 @@ std::vector<Send> copies(const Search& search, const std::vector<TimedHop>& hops
   return sends;
 }
 
-// Reverses time and hops: a rank that copied to two ranks now reduces their two partial sums.
-std::vector<Send> inverted(const Search& search, const std::vector<TimedHop>& hops) {
+// Reverses time and hops: a rank that copied to two ranks now reduces their two partial sums. Of a Gather it copies.
+std::vector<Send> inverted(const Search& search, const std::vector<TimedHop>& hops, SendKind kind = SendKind::reduce) {
   int last = 0;
   for (const TimedHop& one : hops) last = std::max(last, one.step);
   std::vector<Send> sends;
   for (const TimedHop& one : hops) {
     const Hop hop = search.hops()[static_cast<std::size_t>(one.hop)];
-    sends.push_back({one.chunk, hop.dst, hop.src, last - one.step, SendKind::reduce});
+    sends.push_back({one.chunk, hop.dst, hop.src, last - one.step, kind});
   }
   return sends;
 }
@@ -131,9 +134,11 @@ Answer Synthesizer::find(const Size& size, Effort effort, const Limits& limits) 
   Search& search = copies_ ? *copies_ : *inverses_;
   const Found found = search.find(size.chunks / multiple_, size.steps, size.rounds, effort, limits);
   if (found.outcome != Outcome::sat) return {found.outcome, std::nullopt, found.reason};
-  return checked(schedule::make_schedule("synth", collective_, root_, topology_, size.chunks,
-                                         copies_ ? copies(search, found.sends, 0) : inverted(search, found.sends)),
-                 size);
+  const SendKind kind = info(collective_).reduces ? SendKind::reduce : SendKind::copy;
+  return checked(
+      schedule::make_schedule("synth", collective_, root_, topology_, size.chunks,
+                              copies_ ? copies(search, found.sends, 0) : inverted(search, found.sends, kind)),
+      size);
 }
 
 Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limits) {

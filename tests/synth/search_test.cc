@@ -202,3 +202,13 @@ TEST_CASE("links that lead one way only are used backwards by what combines") {
   CHECK(synthesize(ring, allreduce, 0, {4, 6, 6}, Limits{}).outcome == Outcome::sat);
   CHECK(synthesize(ring, allreduce, 0, {4, 5, 9}, Limits{}).outcome == Outcome::unsat);
 }
+
+TEST_CASE("a Gather takes as many rounds as the Scatter that is its inverse: no solver is asked for fewer") {
+  for (const char* name : {"pcie4", "pcie8", "dgx1v", "z52", "2*pcie4"}) {
+    const topology::Topology machine = topology::preset(name);
+    INFO(name);
+    const Ratio of_gather = Synthesizer(machine, gather, 3).least_rounds_per_chunk();
+    const Ratio of_scatter = Synthesizer(machine, scatter, 3).least_rounds_per_chunk();
+    CHECK(of_gather.numerator * of_scatter.denominator == of_scatter.numerator * machine.ranks * of_gather.denominator);
+  }
+}
