@@ -1,11 +1,13 @@
 // Steps by time keep connections busy that steps by frames make wait.
 #include "schedule/simulation/steps_by_time.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/splitmix.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/simulate.h"
+#include "schedule/simulation/timed_layout.h"
 
 using namespace sccl;
 
@@ -156,6 +158,32 @@ TEST_CASE("a layout takes as long as its simulation, and no longer than the step
       INFO(info(collective).name << " by trees of " << seed);
       CHECK(std::abs(schedule::simulate(ordered, options).time_us - timed.us) < 1e-6);
       CHECK(timed.us <= schedule::simulate(given, options).time_us);
+    }
+}
+
+TEST_CASE("a layout that may take just as long as it does is the same as without a limit, and ends with a lower one") {
+  using schedule::timed::Direction, schedule::timed::Passing;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce, Collective::allreduce})
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const schedule::Schedule given = by_trees(collective, seed, 32);
+      const schedule::timed::Network network(given, schedule::kLaneBytes);
+      const std::vector<int> order = schedule::order_by_step(given);
+      for (const Direction direction : {Direction::forwards, Direction::backwards}) {
+        const schedule::timed::Waits waits(given, network, order, direction);
+        std::vector<int> in_turn = order;
+        if (direction == Direction::backwards) std::ranges::reverse(in_turn);
+        const auto lay = [&](Passing passing, double most) {
+          return schedule::timed::lay(network, waits, in_turn, passing, most);
+        };
+        for (const Passing passing : {Passing::what_is_there, Passing::in_order}) {
+          INFO(info(collective).name << " by trees of " << seed);
+          const auto free = lay(passing, schedule::timed::kNever);
+          const auto limited = lay(passing, free.time);
+          CHECK(limited.time == free.time);
+          CHECK(limited.begun == free.begun);
+          CHECK(lay(passing, free.time - 1).time == schedule::timed::kNever);
+        }
+      }
     }
 }
 

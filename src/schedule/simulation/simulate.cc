@@ -46,12 +46,11 @@ struct EdgeState {
   Picoseconds busy = 0;
   Picoseconds first_begin = -1;
   Picoseconds last_end = 0;
-  Picoseconds left = 0;    // of all lanes together: what is still to pass
-  Picoseconds booked = 0;  // sum of the times at which the lanes are free again
-  Picoseconds head = 0;    // no slice reaches it earlier
-  Picoseconds tail = 0;    // what has passed it is not at its last rank earlier than so much later
-  // No slice ends earlier than this on the lane that is free last.
-  Picoseconds least_end() const { return (booked + left) / lanes + tail; }
+  Picoseconds taken = 0;  // of all lanes together: all that passes, and for how long they have waited for it
+  Picoseconds head = 0;   // no slice reaches it earlier
+  Picoseconds tail = 0;   // what has passed it is not at its last rank earlier than so much later
+  // The lane that is free last is not free earlier.
+  Picoseconds least_end() const { return taken / lanes + tail; }
 };
 
 struct ConnectionState {
@@ -172,7 +171,7 @@ class Engine {
       const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
       for (const EdgeId edge : graph_.way_of(message(at).connection)) {
         EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
-        state.left += bytes * state.ps_per_byte;
+        state.taken += bytes * state.ps_per_byte;
       }
     }
     note_least();
@@ -217,7 +216,7 @@ class Engine {
       }
     }
     for (EdgeState& state : edge_states_)
-      if (state.used) state.booked = state.head * state.lanes;
+      if (state.used) state.taken += state.head * state.lanes;
   }
 
   // By connection, of the shortest slice.
@@ -379,9 +378,8 @@ class Engine {
     }
     const Picoseconds free = begin + state.slice_time;
     const Picoseconds end = std::max(free, event.not_before);
-    if (has_limit()) {
-      state.left -= free - begin;
-      state.booked += free - std::max(lane_free, state.head);
+    if (const Picoseconds waited = begin - std::max(lane_free, state.head); has_limit() && waited > 0) {
+      state.taken += waited;
       note_least(state);
     }
     link_lanes_.take(state.lane_group, lane, free);

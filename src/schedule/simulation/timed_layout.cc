@@ -51,6 +51,13 @@ Network::Network(const Schedule& schedule, double chunk_bytes) {
   }
 }
 
+std::vector<Picoseconds> Network::taken() const {
+  std::vector<Picoseconds> of_link(links.size(), 0);
+  for (const int connection : connection_of)
+    for (const EdgeId edge : way_of(connection)) of_link[at(edge)] += links[at(edge)].time;
+  return of_link;
+}
+
 Picoseconds Network::busiest() const {
   std::vector<Picoseconds> of_link(links.size(), 0), of_set(lanes_of_set.size(), 0);
   for (const int connection : connection_of)
@@ -170,8 +177,9 @@ class Layout {
  public:
   // Ends when it takes longer than `most`.
   Layout(const Network& network, const Waits& waits, const std::vector<int>& order, Passing passing, Picoseconds most)
-      : network_(network), waits_(waits), passing_(passing) {
+      : network_(network), waits_(waits), passing_(passing), most_(most) {
     for (const Network::Link& link : network.links) link_lanes_.add(link.lanes);
+    if (std::isfinite(most)) taken_ = network.taken();
     for (const int lanes : network.lanes_of_set) set_lanes_.add(lanes);
     prepare_connections();
     prepare_values();
@@ -180,7 +188,7 @@ class Layout {
     begun_.reserve(order.size());
     arrived_.reserve(order.size());
     for (const int send : order) pass(waits_.all[at(send)].connection);
-    const bool ended = queue_.run_until(most, [&](Picoseconds now, const Event& event) {
+    const bool ended = queue_.run_until(most_, [&](Picoseconds now, const Event& event) {
       now_ = now;
       handle(event);
     });
@@ -358,9 +366,11 @@ class Layout {
   Picoseconds enter(Picoseconds not_before, int place, int number) {
     const Hop& hop = hops_[at(number)];
     const int lane = link_lanes_.first(hop.link);
-    Picoseconds begin = std::max(now_, link_lanes_.free(hop.link, lane));
+    const Picoseconds lane_free = link_lanes_.free(hop.link, lane);
+    Picoseconds begin = std::max(now_, lane_free);
     if (hop.sets != nullptr)
       for (const auto& [set, time] : *hop.sets) begin = std::max(begin, set_lanes_.free(set, set_lanes_.first(set)));
+    if (begin > lane_free && !taken_.empty()) note_waiting(hop.link, begin - lane_free);
     const Picoseconds free = begin + hop.time;
     link_lanes_.take(hop.link, lane, free);
     if (hop.sets != nullptr)
@@ -371,6 +381,12 @@ class Layout {
     else
       queue_.add(begin + hop.alpha, {Event::enter, place, number + 1, end});
     return begin;
+  }
+
+  // A link that waits too long cannot pass the rest in time.
+  void note_waiting(EdgeId link, Picoseconds waited) {
+    taken_[at(link)] += waited;
+    if (taken_[at(link)] > most_ * network_.links[at(link)].lanes) most_ = -1;
   }
 
   void handle(const Event& event) {
@@ -423,11 +439,13 @@ class Layout {
   const Network& network_;
   const Waits& waits_;
   Passing passing_;
-  std::vector<Sending> sends_;  // by place
-  std::vector<int> send_;       // by place
-  std::vector<Hop> hops_;       // of one connection after the other
-  LaneTimes link_lanes_;        // by link
-  LaneTimes set_lanes_;         // by set
+  Picoseconds most_;
+  std::vector<Picoseconds> taken_;  // by link: what all its lanes pass, and for how long they have waited for it
+  std::vector<Sending> sends_;      // by place
+  std::vector<int> send_;           // by place
+  std::vector<Hop> hops_;           // of one connection after the other
+  LaneTimes link_lanes_;            // by link
+  LaneTimes set_lanes_;             // by set
   std::vector<Connection> connections_;
   Waiting waiting_;
   std::vector<Value> values_;

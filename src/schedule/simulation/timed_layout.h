@@ -38,6 +38,8 @@ struct Network {
 
   // No layout takes less time.
   Picoseconds busiest() const;
+  // By link, of all its lanes together.
+  std::vector<Picoseconds> taken() const;
 
   std::span<const EdgeId> way_of(int connection) const {
     const Connection& one = connections[at(connection)];
@@ -89,7 +91,7 @@ struct Laid {
   std::vector<int> begun, arrived;  // sends in the order in which they began, or were there
 };
 
-// Each send as soon as it can. Ends when it takes longer than `most`.
+// Each send as soon as it can. Ends when it takes longer than `most`, or a link has waited so long that it will.
 Laid lay(const Network& network, const Waits& waits, const std::vector<int>& order, Passing passing, Picoseconds most);
 
 }  // namespace sccl::schedule::timed
