@@ -177,6 +177,41 @@ TEST_CASE("ranks on one stream whose calls do not wait for one another are left 
   for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
 }
 
+// For whom a kernel waited is known for longer than it waits.
+TEST_CASE("ranks on one stream may both wait for the program, also after one has waited for the other") {
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  unsigned long long ready = 0;
+  REQUIRE(cuMemAlloc_v2(&ready, sizeof(unsigned)) == 0);
+  __atomic_store_n(reinterpret_cast<unsigned*>(ready), 0, __ATOMIC_RELEASE);
+  void* other = nullptr;
+  REQUIRE(cuStreamCreate(&other, 1) == 0);
+  int value[2] = {0, 7};
+  CHECK(ncclRecv(&value[0], 1, ncclInt32, 1, comms[0], device.stream()) == ncclSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  CHECK(ncclSend(&value[1], 1, ncclInt32, 0, comms[1], static_cast<cudaStream_t>(other)) == ncclSuccess);
+  device.synchronize();
+  cuStreamSynchronize(other);
+  CHECK(cuStreamWaitValue32_v2(device.stream(), ready, 1, /*equal*/ 1) == 0);
+  CHECK(ncclSend(&value[0], 1, ncclInt32, 1, comms[0], device.stream()) == ncclSuccess);
+  CHECK(ncclRecv(&value[1], 1, ncclInt32, 0, comms[1], device.stream()) == ncclSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  value[1] = 0;
+  __atomic_store_n(reinterpret_cast<unsigned*>(ready), 1, __ATOMIC_RELEASE);
+  device.synchronize();
+  CHECK(value[1] == 7);
+  for (ncclComm_t comm : comms) {
+    ncclResult_t state = ncclInternalError;
+    CHECK(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+    INFO(ncclGetLastError(comm));
+    CHECK(state == ncclSuccess);
+    CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  }
+  cuStreamDestroy_v2(other);
+  CHECK(cuMemFree_v2(ready) == 0);
+}
+
 TEST_CASE("a launch that the driver refuses leaves nothing to wait for") {
   const auto texts = run_bare_world(Mode::threads, 1, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;

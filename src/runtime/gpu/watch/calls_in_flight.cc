@@ -36,18 +36,26 @@ StopReason CallsInFlight::stop_reason() const { return static_cast<StopReason>(r
 
 Rank CallsInFlight::awaited() const {
   const Rank in_stream = streams_ ? streams_->awaited() : -1;
-  return in_stream >= 0 ? in_stream : awaited_by_kernel();
+  return in_stream >= 0 ? in_stream : device::gpu::Wait::unpacked(read(words_.awaited)).peer;
 }
 
 // The kernels' word stays when a wait is over, and a kernel may have written it long after its poll. So only an answer
 // counts whose poll came after the question: by then, the kernel would have found messages that were sent before.
+bool CallsInFlight::kernel_awaits_since(std::uint32_t question, Rank rank) const {
+  const auto wait = device::gpu::Wait::unpacked(read(words_.awaited));
+  return wait.peer == rank && wait.question >= question;
+}
+
+std::uint32_t CallsInFlight::ask() {
+  __atomic_store_n(&words_.question, ++questions_, __ATOMIC_RELEASE);  // pairs with StopSigns::look
+  return questions_;
+}
+
 bool CallsInFlight::awaits_in_vain(Rank rank) {
   if (streams_ && streams_->awaited() >= 0) return streams_->awaited() == rank;
-  const auto next = static_cast<std::uint32_t>(asked_.size() + 1);
-  const auto [asked, is_new] = asked_.try_emplace(rank, next);
-  if (is_new) __atomic_store_n(&words_.question, next, __ATOMIC_RELEASE);  // pairs with StopSigns::look
-  const auto wait = device::gpu::Wait::unpacked(read(words_.awaited));
-  return wait.peer == rank && wait.question >= asked->second;
+  auto asked = asked_.find(rank);
+  if (asked == asked_.end()) asked = asked_.emplace(rank, ask()).first;
+  return kernel_awaits_since(asked->second, rank);
 }
 
 // A stream counts as one lane. Clears the records of kernels, so that at the next call only lanes that still wait have

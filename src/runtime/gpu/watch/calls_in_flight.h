@@ -54,9 +54,12 @@ class CallsInFlight {
 
   // The rank that the kernel, or the stream, waits for; -1: none known.
   Rank awaited() const;
-  Rank awaited_by_kernel() const { return device::gpu::Wait::unpacked(read(words_.awaited)).peer; }
-  // Whether a block has looked in vain for a message of that rank since the first call that named the rank. Call it
-  // only when no further message of the rank can come: then it never will. For one thread.
+  // Asks kernels for whom they wait: the number of the question. For one thread.
+  std::uint32_t ask();
+  // Whether a block has looked in vain for a message of that rank since then.
+  bool kernel_awaits_since(std::uint32_t question, Rank rank) const;
+  // Likewise a block or a stream, since the first call that named the rank. Call it only when no further message of the
+  // rank can come: then it never will. For one thread.
   bool awaits_in_vain(Rank rank);
   // The records of waiting lanes. Each call takes the records away. For one thread.
   std::vector<LaneWait> take_waits();
@@ -77,7 +80,8 @@ class CallsInFlight {
   std::atomic<device::u64> limited_{0};
   std::atomic<std::int64_t> limit_ms_{0};
   std::atomic<device::u64> one_sided_{0};  // the number of the last kernel that was one, for texts
-  std::map<Rank, std::uint32_t> asked_;    // the number of the question about a rank; see awaits_in_vain
+  std::uint32_t questions_ = 0;
+  std::map<Rank, std::uint32_t> asked_;  // the number of the question about a rank; see awaits_in_vain
 };
 
 }  // namespace sccl::runtime

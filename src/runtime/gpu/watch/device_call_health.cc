@@ -107,7 +107,7 @@ void DeviceCallHealth::check_link(const DeviceProxy& proxy, Rank awaited) const 
 
 // A thread with two ranks may give both the same stream by mistake. Then the first kernel waits for the second, which
 // cannot begin behind it. This is certain if the second kernel is the next one of its rank.
-void DeviceCallHealth::check_follower(Duration waited) const {
+void DeviceCallHealth::check_follower(Duration waited) {
   if (waited < kFollowerWaitLimit) return;
   const auto& peers = membership_.on_device->peers;
   const DevicePeer& own = peers[static_cast<std::size_t>(membership_.rank)];
@@ -115,7 +115,11 @@ void DeviceCallHealth::check_follower(Duration waited) const {
   if (!follower || own.words->finished() >= follower->own_kernel) return;
   const NeighbourWords& other = *peers[static_cast<std::size_t>(follower->rank)].words;
   if (other.finished() + 1 != follower->its_kernel) return;
-  if (in_flight_.awaited_by_kernel() != follower->rank) return;
+  // Both kernels may wait for work of the program that comes before them, as long as the first needs not the second.
+  auto& asked = asked_about_follower_;
+  if (asked.own_kernel != follower->own_kernel || asked.its_kernel != follower->its_kernel)
+    asked = {follower->own_kernel, follower->its_kernel, in_flight_.ask()};
+  if (!in_flight_.kernel_awaits_since(asked.question, follower->rank)) return;
   fail(ErrorCode::invalid_usage,
        "ranks {} and {} use one device and were given one stream, outside of a group: the kernel of rank {} waits for "
        "that of rank {}, which comes behind it: put the calls of both between ncclGroupStart and ncclGroupEnd, or give "

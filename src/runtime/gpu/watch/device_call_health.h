@@ -36,7 +36,7 @@ class DeviceCallHealth {
   void check_same_call(Rank peer) const;
   void check_peers(Duration waited);
   void check_link(const DeviceProxy& proxy, Rank awaited) const;
-  void check_follower(Duration waited) const;
+  void check_follower(Duration waited);
   [[noreturn]] void fail_mismatch(Rank peer) const;
   [[noreturn]] void fail_stopped() const;
   [[noreturn]] void fail_stopped_peer(Rank peer) const;
@@ -45,6 +45,11 @@ class DeviceCallHealth {
   CallsInFlight& in_flight_;
   const StopFlags& stop_;
   std::optional<std::chrono::steady_clock::time_point> stopped_since_;  // stopped by a peer that has given no reason
+  // About the last follower (DeviceNeighbour).
+  struct {
+    device::u64 own_kernel = 0, its_kernel = 0;
+    std::uint32_t question = 0;
+  } asked_about_follower_;
 };
 
 }  // namespace sccl::runtime
