@@ -1,7 +1,9 @@
 // Groups with calls of several communicators on streams that each rank chooses for itself.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "gpu/captured.h"
 
@@ -54,6 +56,32 @@ std::string run_groups(unsigned seed, int rank, ncclComm_t first, Order order) {
   return wrong;
 }
 
+// On the stream, the bytes of `values` become 1, but not before some time has passed.
+class LateFill {
+ public:
+  LateFill(void* stream, std::vector<int>& values) {
+    const Spared spared;
+    cuMemHostAlloc(reinterpret_cast<void**>(&word_), 64, 3);
+    cuStreamWaitValue32_v2(stream, reinterpret_cast<unsigned long long>(word_), 1, 1);
+    cuMemsetD8Async(reinterpret_cast<unsigned long long>(values.data()), 1, values.size() * sizeof(int), stream);
+    later_ = std::thread([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      __atomic_store_n(word_, 1, __ATOMIC_SEQ_CST);
+    });
+  }
+  ~LateFill() {
+    later_.join();
+    const Spared spared;
+    cuMemFreeHost(word_);
+  }
+  LateFill(const LateFill&) = delete;
+  LateFill& operator=(const LateFill&) = delete;
+
+ private:
+  unsigned* word_ = nullptr;
+  std::thread later_;
+};
+
 std::string run(Mode mode, unsigned seed, Order order) {
   return failures(run_device_world(
       mode, kRanks, [&](int rank, ncclComm_t comm, const OnDevice&) { return run_groups(seed, rank, comm, order); }));
@@ -74,6 +102,58 @@ TEST_CASE("a group of several communicators on streams that ranks choose for the
           const Setting path("SCCL_DEVICE_PATH", by);
           CHECK(run(mode, seed, order) == "");
         }
+}
+
+TEST_CASE("transfers of a group come after what is on each of their streams, and before what follows there") {
+  fake_cuda_set_connections(32);
+  for (const bool sends_first : {false, true})
+    CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+            std::vector<int> mine(1000, rank + 5), theirs(1000, 0);
+            void* other = nullptr;
+            cuStreamCreate(&other, 1);
+            const auto send = [&] { ncclSend(mine.data(), 1000, ncclInt, 1 - rank, comm, device.stream()); };
+            std::string wrong;
+            {
+              const LateFill fill(other, theirs);
+              ncclGroupStart();
+              if (sends_first) send();
+              ncclRecv(theirs.data(), 1000, ncclInt, 1 - rank, comm, static_cast<cudaStream_t>(other));
+              if (!sends_first) send();
+              if (ncclGroupEnd() != ncclSuccess) wrong = ncclGetLastError(nullptr);
+              cuStreamSynchronize(other);
+              if (std::count(theirs.begin(), theirs.end(), 6 - rank) != 1000)
+                wrong += "received " + std::to_string(theirs[0]);
+              device.synchronize();
+            }
+            cuStreamDestroy_v2(other);
+            return wrong;
+          })) == "");
+  fake_cuda_set_connections(8);
+}
+
+TEST_CASE("calls of ranks that share one of their streams come after what is on the others, too") {
+  fake_cuda_set_connections(32);
+  const OnDevice device;
+  ncclComm_t comms[2];
+  void* other = nullptr;
+  cuStreamCreate(&other, 1);
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  std::vector<int> first(1000, 1), in(1000, 0), out[2] = {std::vector<int>(1000, 0), std::vector<int>(1000, 0)};
+  {
+    const LateFill fill(other, in);
+    ncclGroupStart();
+    for (int rank = 0; rank < 2; ++rank) {
+      ncclAllReduce(first.data(), out[rank].data(), 1000, ncclInt, ncclSum, comms[rank], device.stream());
+      ncclAllReduce(in.data(), out[rank].data(), 1000, ncclInt, ncclSum, comms[rank], static_cast<cudaStream_t>(other));
+    }
+    CHECK(ncclGroupEnd() == ncclSuccess);
+    cuStreamSynchronize(other);
+    for (const auto& result : out) CHECK(std::count(result.begin(), result.end(), 0x02020202) == 1000);
+    device.synchronize();
+  }
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  cuStreamDestroy_v2(other);
+  fake_cuda_set_connections(8);
 }
 
 TEST_CASE("a group of two communicators on one stream is captured, and its graphs are launched in turns") {

@@ -1,5 +1,6 @@
 #include "runtime/gpu/launch/side_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -27,13 +28,32 @@ SideStream::~SideStream() {
 }
 
 void SideStream::fork(StreamHandle from) {
-  forked_from_ = static_cast<gpu::Stream>(from);
-  order(forked_from_, stream_);
+  enter({stream_, static_cast<gpu::Stream>(from)});
   forked_ = true;
 }
 
+gpu::Stream SideStream::stream_for(StreamHandle handle) {
+  const auto stream = static_cast<gpu::Stream>(handle);
+  if (!forked_) return stream;
+  enter({stream_, stream});
+  return stream_;
+}
+
+gpu::Stream SideStream::stream_for(std::span<const PointToPointRequest> batch) {
+  const gpu::Stream runs = stream_for(batch.front().stream);
+  for (const PointToPointRequest& request : batch) enter({runs, static_cast<gpu::Stream>(request.stream)});
+  return runs;
+}
+
+void SideStream::enter(const Joined& joined) {
+  if (joined.waits == joined.runs || std::find(joined_.begin(), joined_.end(), joined) != joined_.end()) return;
+  order(joined.waits, joined.runs);
+  joined_.push_back(joined);
+}
+
 void SideStream::join() {
-  if (std::exchange(forked_, false)) order(stream_, forked_from_);
+  forked_ = false;
+  for (const Joined& joined : std::exchange(joined_, {})) order(joined.runs, joined.waits);
 }
 
 void SideStream::order(gpu::Stream first, gpu::Stream second) {

@@ -1,7 +1,11 @@
 // A stream of this rank's own. If several ranks of one device are given the same stream, their calls must not wait for
 // one another on that stream. Between fork() and join(), calls run on the side stream: after all earlier work on the
-// program's stream, and before all later work.
+// program's streams that they were given, and before all later work. Without a fork, the transfers of a batch that were
+// given several streams run on the first one, likewise after and before the work on the others.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "platform/gpu/device.h"
 #include "runtime/call/requests.h"
@@ -18,20 +22,29 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   void fork(StreamHandle from);
-  // Does nothing without an earlier fork().
+  // Does nothing without earlier calls of the others.
   void join();
 
   // The stream on which a call for `handle` runs now.
-  gpu::Stream stream_for(StreamHandle handle) const { return forked_ ? stream_ : static_cast<gpu::Stream>(handle); }
+  gpu::Stream stream_for(StreamHandle handle);
+  // The stream on which the batch runs now.
+  gpu::Stream stream_for(std::span<const PointToPointRequest> batch);
 
  private:
+  // A stream of the program that waits at join() for the one that runs its calls.
+  struct Joined {
+    gpu::Stream runs;
+    gpu::Stream waits;
+    bool operator==(const Joined&) const = default;
+  };
+  void enter(const Joined& joined);
   void order(gpu::Stream first, gpu::Stream second);
 
   const gpu::Device& device_;
   DeviceEvent event_;
   gpu::Stream stream_ = nullptr;
-  gpu::Stream forked_from_ = nullptr;
   bool forked_ = false;
+  std::vector<Joined> joined_;
 };
 
 }  // namespace sccl::runtime
