@@ -261,6 +261,32 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
   CHECK(failures(told) == "");
 }
 
+TEST_CASE("a program that ends while a kernel waits is not told that a kernel went wrong, and may abort",
+          "[processes]") {
+  if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+    const OnDevice device;
+    ncclComm_t comm = nullptr;
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
+    std::vector<float> data(1000);
+    if (rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // never calls
+      ncclCommAbort(comm);
+      return "";
+    }
+    std::string wrong = reduce(comm, device.stream(), data, data.size());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the kernel runs
+    fake_cuda_end();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the watch asks
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(comm, &state);
+    if (state != ncclSuccess) wrong += ncclGetLastError(comm);
+    ncclCommAbort(comm);
+    return wrong;
+  });
+  CHECK(failures(told) == "");
+}
+
 TEST_CASE("a rank without a device beside one with a device is refused on both", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {

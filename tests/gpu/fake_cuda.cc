@@ -90,6 +90,13 @@ const char* fake_cuda_stuck() {
 }
 int fake_cuda_may_use(int device, unsigned long long address) { return may_use(device, address) ? 1 : 0; }
 void fake_cuda_fault(int device) { fault(device, "a test says so"); }
+void fake_cuda_end() {
+  state().ended = true;
+  for (Context& context : state().contexts) {
+    context.fault = kDriverEnded;
+    context.room.vanish();
+  }
+}
 void fake_cuda_recover(int device) {
   Context& context = context_of(device);
   context.fault = 0;

@@ -66,6 +66,8 @@ void fake_cuda_fault(int device);
 // Time slices in which a process held a device against kernels of another one; of all processes that this one forked.
 int fake_cuda_burnt_slices();
 void fake_cuda_recover(int device);  // for the next test
+// As when the program returns from main: all that runs vanishes, and every call returns 4 from now on.
+void fake_cuda_end();
 
 // Kernels executed since the program began, and those of them whose messages were lines (ll128).
 long fake_cuda_kernels();
@@ -94,6 +96,8 @@ int cuEventRecord(void*, void* stream);
 int cuEventQuery(void*);
 int cuMemHostAlloc(void**, unsigned long, unsigned flags);
 int cuMemFreeHost(void*);
+int cuMemHostRegister_v2(void*, unsigned long, unsigned flags);
+int cuMemHostUnregister(void*);
 int cuMemCreate(unsigned long long* handle, unsigned long bytes, const void* properties, unsigned long long flags);
 int cuMemRelease(unsigned long long handle);
 int cuMemAddressReserve(unsigned long long*, unsigned long bytes, unsigned long, unsigned long long,

@@ -23,11 +23,11 @@
 
 namespace fake {
 
-inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidContext = 201,
-                     kAlreadyMapped = 208, kPeerAccessUnsupported = 217, kInvalidHandle = 400, kIllegalState = 401,
-                     kNotReady = 600, kIllegalAddress = 700, kStuck = 702, kPeerAccessAlready = 704,
-                     kContextDestroyed = 709, kRegisteredAlready = 712, kNotRegistered = 713, kNotPermitted = 800,
-                     kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureIsolation = 905,
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kDriverEnded = 4, kInvalidDevice = 101,
+                     kInvalidContext = 201, kAlreadyMapped = 208, kPeerAccessUnsupported = 217, kInvalidHandle = 400,
+                     kIllegalState = 401, kNotReady = 600, kIllegalAddress = 700, kStuck = 702,
+                     kPeerAccessAlready = 704, kContextDestroyed = 709, kRegisteredAlready = 712, kNotRegistered = 713,
+                     kNotPermitted = 800, kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureIsolation = 905,
                      kCaptureImplicit = 906, kCapturedEvent = 907, kCaptureWrongThread = 908;
 inline constexpr std::size_t kGranularity = 65536;
 inline constexpr sccl::device::u32 kWordThreads = 4;  // each has two words of a short message
@@ -240,7 +240,7 @@ struct State {
   std::map<std::string, Failure> failures;
   std::atomic<int> version{13000}, violations{0}, devices{1}, peer_access{kFakePeerAccess};
   std::atomic<bool> vmm{true}, any_memory{false}, stream_values{true}, delays{false}, strict{true}, tolerant{false},
-      dmabuf{true};
+      dmabuf{true}, ended{false};
   std::atomic<int> patience_ms{30000}, multiprocessors{8};
   std::atomic<int> connections{[] {
     const char* const told = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -339,6 +339,7 @@ inline bool needs_context(const char* name) {
 // Records the call; its injected failure, if any.
 inline int enter(const char* name) {
   State& s = state();
+  if (s.ended) return kDriverEnded;
   const std::lock_guard lock(s.mutex);
   if (in_callback) {
     std::fprintf(stderr, "fake_cuda: a callback calls %s\n", name);

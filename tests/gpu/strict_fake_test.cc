@@ -1,5 +1,7 @@
 // The fake driver itself: that it is as strict as a real one may be. What the library is spared here it would meet on
 // the first device.
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -217,6 +219,51 @@ TEST_CASE("memory of cuMemAlloc is open to its own device, and to another one wh
     cuCtxSetCurrent(first);
   }
   cuDevicePrimaryCtxRelease_v2(1);
+  fake_cuda_set_devices(1);
+}
+
+TEST_CASE("host memory is registered by whole pages that are mapped, each page once") {
+  constexpr std::size_t kPage = 4096;
+  const OnDevice device;
+  void* const mapped = ::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const pages = static_cast<char*>(mapped);
+  CHECK(cuMemHostRegister_v2(pages + kPage, 100, 3) == 0);
+  CHECK(cuMemHostRegister_v2(pages + kPage, 100, 3) == 712);
+  CHECK(cuMemHostRegister_v2(pages, kPage + 1, 3) == 712);
+  CHECK(cuMemHostRegister_v2(pages, kPage, 3) == 0);
+  CHECK(cuMemHostRegister_v2(pages + 2 * kPage, kPage, 3) == 0);
+  for (std::size_t page = 0; page < 3; ++page) CHECK(cuMemHostUnregister(pages + page * kPage) == 0);
+  CHECK(cuMemHostUnregister(pages) == 713);
+  CHECK(cuMemHostRegister_v2(pages + 3 * kPage, kPage, 3) == 0);
+  fake_cuda_reset_calls();
+  ::munmap(mapped, 4 * kPage);
+  CHECK(cuMemHostRegister_v2(pages, kPage, 3) == 1);
+  CHECK(cuMemHostUnregister(pages + 3 * kPage) == 0);
+  CHECK(fake_cuda_violations() == 1);  // unmapped before
+  fake_cuda_reset_calls();
+}
+
+TEST_CASE("a context goes with its last owner, and takes along what was made in it") {
+  fake_cuda_set_devices(8);
+  const std::string before = fake_cuda_live_text();
+  void *context = nullptr, *current = nullptr, *made = nullptr;
+  unsigned long long memory = 0;
+  cuCtxGetCurrent(&current);
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, 7) == 0);
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, 7) == 0);
+  cuCtxSetCurrent(context);
+  REQUIRE(cuMemAlloc_v2(&memory, 100) == 0);
+  REQUIRE(cuStreamCreate(&made, 1) == 0);
+  REQUIRE(cuEventCreate(&made, 2) == 0);
+  CHECK(cuDevicePrimaryCtxRelease_v2(7) == 0);
+  CHECK(cuEventQuery(made) == 0);
+  CHECK(cuDevicePrimaryCtxRelease_v2(7) == 0);
+  CHECK(std::string(fake_cuda_live_text()) == before);
+  CHECK(cuMemAlloc_v2(&memory, 100) == 709);
+  CHECK(fake_cuda_violations() == 1);
+  CHECK(cuDevicePrimaryCtxRelease_v2(7) == 201);
+  cuCtxSetCurrent(current);
+  fake_cuda_reset_calls();
   fake_cuda_set_devices(1);
 }
 

@@ -5,9 +5,17 @@
 namespace sccl::runtime {
 namespace {
 
-// The driver's error numbers: a destroyed context; calls that are forbidden during captures.
+// The driver's error numbers: the process ends; a destroyed context; calls that are forbidden during captures.
+constexpr gpu::Status kDriverEnded = 4;
 constexpr gpu::Status kContextDestroyed = 709;
 constexpr gpu::Status kFirstOfCaptures = 900, kLastOfCaptures = 908;
+
+// Why no context can be made current.
+gpu::Status answer_without_context(const gpu::Driver& driver) {
+  void* ignored = nullptr;
+  const bool ended = driver.context_current != nullptr && driver.context_current(&ignored) == kDriverEnded;
+  return ended ? kDriverEnded : kContextDestroyed;
+}
 
 }  // namespace
 
@@ -27,7 +35,7 @@ bool DeviceLoss::ask() {
     const gpu::RelaxedCapture relaxed(driver);
     status = driver.event_query(event_);
   } catch (const Error&) {
-    status = kContextDestroyed;
+    status = answer_without_context(driver);
   }
   if (status == 0 || status == gpu::kNotReady || (status >= kFirstOfCaptures && status <= kLastOfCaptures))
     return false;
@@ -35,6 +43,8 @@ bool DeviceLoss::ask() {
   own_.lost.store(1, std::memory_order_release);     // pairs with NeighbourWords::idle
   return true;
 }
+
+bool DeviceLoss::is_end_of_process() const { return status_.load(std::memory_order_relaxed) == kDriverEnded; }
 
 std::string DeviceLoss::text() const { return device_.driver->error_text(status_.load(std::memory_order_relaxed)); }
 

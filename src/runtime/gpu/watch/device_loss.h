@@ -22,6 +22,8 @@ class DeviceLoss {
   bool ask();
   // Whether an earlier ask() was true.
   bool known() const { return status_.load(std::memory_order_acquire) != 0; }  // pairs with ask()
+  // The driver has ended with the program: no kernel went wrong, though none runs any more.
+  bool is_end_of_process() const;
   // What the driver answered, for messages.
   std::string text() const;
 

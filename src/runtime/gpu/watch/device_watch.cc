@@ -86,7 +86,7 @@ bool DeviceWatch::has_moved() {
 }
 
 void DeviceWatch::check_device() {
-  if (waited() < kAtRest || !loss_.ask()) return;
+  if (waited() < kAtRest || !loss_.ask() || loss_.is_end_of_process()) return;
   fail(ErrorCode::device_error,
        "rank {}: device {} runs nothing any more ({}), found while in {}: some kernel of this process went wrong there "
        "(compute-sanitizer tells which, or CUDA_LAUNCH_BLOCKING=1); destroy the communicator and end the process",
