@@ -69,6 +69,21 @@ TEST_CASE("calls on host memory come after what is on the stream that they are g
           })) == "");
 }
 
+TEST_CASE("a thread that has chosen no device may give a call on host memory a stream") {
+  const Setting platform("SCCL_PLATFORM", "host");
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+          std::string wrong;
+          std::thread([&] {
+            int value = rank + 1;
+            if (ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm, device.stream()) != ncclSuccess)
+              wrong = ncclGetLastError(nullptr);
+            else if (value != 3)
+              wrong = "wrong sum";
+          }).join();
+          return wrong;
+        })) == "");
+}
+
 TEST_CASE("collectives, transfers and calls with a configuration take real streams on host memory") {
   const Setting platform("SCCL_PLATFORM", "host");
   for (const Mode mode : modes())

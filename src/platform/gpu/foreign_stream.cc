@@ -67,14 +67,22 @@ ForeignStream::ForeignStream(void* handle) : stream_(handle) {
                "platform is complete when it returns, or link the runtime as a shared library, so that its "
                "cudaStreamQuery can be asked",
                handle, why_not.empty() ? "" : ": ", why_not);
-  if (driver_ != nullptr && driver_->vendor == Vendor::cuda)
+  if (driver_ != nullptr && driver_->vendor == Vendor::cuda) {
     driver_->check(driver_->context_current(&context_), "asking for the current context");
-  if (driver_ != nullptr ? capture_of(*driver_, stream_).id != 0 : is_captured_by_runtime(stream_))
+    if (context_ == nullptr) context_ = primary_device(*driver_, 0).context;  // as CUDA's runtime does
+  }
+  if (is_captured())
     sccl::fail(ErrorCode::invalid_usage,
                "stream {} is being captured, and calls on the host platform cannot be: make the call outside of the "
                "capture, or use buffers in device memory without SCCL_PLATFORM=host",
                handle);
   has_ended();  // a handle that is not known is told now
+}
+
+bool ForeignStream::is_captured() const {
+  if (driver_ == nullptr) return is_captured_by_runtime(stream_);
+  const ContextOf context(*driver_, context_);
+  return capture_of(*driver_, stream_).id != 0;
 }
 
 bool ForeignStream::has_ended() const {

@@ -21,10 +21,12 @@ class ForeignStream {
  private:
   using Query = Status (*)(Stream);
 
+  bool is_captured() const;
+
   Stream stream_;
   const Driver* driver_;
   Query runtime_query_ = nullptr;  // without a driver
-  void* context_ = nullptr;        // of the thread that gave it; null for HIP and without a driver
+  void* context_ = nullptr;        // of the thread that gave it, or device 0's; null for HIP and without a driver
 };
 
 }  // namespace sccl::gpu
