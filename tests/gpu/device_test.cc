@@ -142,6 +142,19 @@ TEST_CASE("named links are kept to on a device") {
         })) == "");
 }
 
+// Kernels get the program of their own rank alone, streams those of all ranks.
+TEST_CASE("schedules by levels run on a device, whether kernels or streams order them") {
+  const Setting links("SCCL_TOPO", "2*pcie4");
+  const Setting algorithm("SCCL_ALGO", "levels");
+  for (const char* const path : {"kernels", "streams"}) {
+    INFO(path);
+    const Setting by("SCCL_DEVICE_PATH", path);
+    CHECK(failures(run_device_world(Mode::threads, 8, [&](int rank, ncclComm_t comm, const OnDevice&) {
+            return run_cases(rank, 8, comm, {100, 5000});
+          })) == "");
+  }
+}
+
 TEST_CASE("more lanes than blocks take turns") {
   // The fake has 8 multiprocessors: with 6 ranks each has one block.
   CHECK(failures(run_device_world(Mode::threads, 6, [&](int rank, ncclComm_t comm, const OnDevice&) {

@@ -6,6 +6,7 @@
 #include "compose/lowering/rank_parts.h"
 #include "runtime/choice/plan_cache.h"
 #include "runtime/choice/schedule_model.h"
+#include "schedule/simulation/cost.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -61,6 +62,24 @@ TEST_CASE("the flat form of thousands of ranks is refused, so no plan is made of
     const std::string schedule = chosen(model, collective, kLong);
     CHECK_THROWS_WITH(model.schedule(collective, 0, schedule), Catch::Contains("ask for its form by levels"));
     CHECK_NOTHROW(PlanCache(7, 2048).find(collective, 0, {schedule}, &model));
+  }
+}
+
+TEST_CASE("what protocols cost is told of composites without their flat forms") {
+  ScheduleModel large(topology::preset("256*dgx-a100"), {});
+  ScheduleModel model(topology::preset("9*pcie4"), {});
+  for (const Collective collective : kCollectives) {
+    INFO(info(collective).name);
+    CHECK_NOTHROW(large.outline(collective, 0, chosen(large, collective, kLong), kLong, true));
+    const std::string name = chosen(model, collective, kLong);
+    const ScheduleModel::Outline outline = model.outline(collective, 0, name, kLong, true);
+    const schedule::Schedule flat = model.schedule(collective, 0, name);
+    CHECK(outline.layout.chunks == flat.chunks);
+    CHECK(outline.layout.ranks == flat.ranks);
+    CHECK(outline.steps >= flat.steps);
+    const double busiest_us = schedule::busiest_us_per_byte(flat) * schedule::buffer_bytes(flat, kLong, 1);
+    CHECK(outline.busiest_us == Approx(busiest_us).epsilon(0.15));  // unlike chunks are even on average only
+    CHECK(model.outline(collective, 0, name, kLong, false).busiest_us == 0);
   }
 }
 

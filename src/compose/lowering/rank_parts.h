@@ -18,6 +18,7 @@ class RankParts {
   schedule::RankPart of(Rank rank) const;
 
   const Composite& composite() const { return *composite_; }
+  Step steps() const { return routes_.steps(); }
   schedule::ChunkLayout layout() const { return {composite_->collective, composite_->ranks(), routes_.chunks(), {}}; }
 
  private:

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
+#include "compose/lowering/rank_parts.h"
+#include "schedule/simulation/cost.h"
 #include "topology/formats/json.h"
 
 namespace sccl::runtime {
@@ -94,6 +96,12 @@ double processor_us(Collective collective, const compose::Cost& cost, double byt
          (slices * kLocalMessageUs + chunk_bytes * local_byte_us) * cost.messages_on_host;
 }
 
+const portfolio::CompositeCandidate* named(const std::vector<portfolio::CompositeCandidate>& all,
+                                           const std::string& name) {
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.composite->name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy,
@@ -149,10 +157,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
   const std::string asked = settings.algorithm(collective);
   std::vector<Ranked> ranked;
   if (by_levels_) {
-    const bool shares = collective == Collective::reducescatter || collective == Collective::scatter ||
-                        collective == Collective::alltoall;
-    const double buffer = static_cast<double>(bytes) * (shares ? topology_.ranks : 1);
-    ranked = ranking_by_levels(collective, root, buffer, asked);
+    ranked = ranking_by_levels(collective, root, buffer_bytes(collective, bytes), asked);
     std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
     return ranked;
   }
@@ -186,12 +191,32 @@ bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio:
   return true;
 }
 
+// The L of schedule/simulation/cost.h for a call of so many bytes.
+double ScheduleModel::buffer_bytes(Collective collective, std::size_t bytes) const {
+  const bool shares = collective == Collective::reducescatter || collective == Collective::scatter ||
+                      collective == Collective::alltoall;
+  return static_cast<double>(bytes) * (shares ? topology_.ranks : 1);
+}
+
+ScheduleModel::Outline ScheduleModel::outline(Collective collective, Rank root, const std::string& name,
+                                              std::size_t bytes, bool timed) {
+  const double buffer = buffer_bytes(collective, bytes);
+  if (by_levels_) {
+    const auto all = composites(collective, root);
+    if (const portfolio::CompositeCandidate* const found = named(*all, name)) {
+      const compose::RankParts parts(found->composite);
+      return {parts.layout(), parts.steps(), timed ? found->cost.busy_us(buffer) : 0};
+    }
+  }
+  const schedule::Schedule flat = schedule(collective, root, name);
+  return {schedule::layout_of(flat), flat.steps, timed ? schedule::linear_cost(flat).us_per_byte * buffer : 0};
+}
+
 std::optional<compose::Verified> ScheduleModel::composite(Collective collective, Rank root, const std::string& name) {
   if (by_levels_) {
     const auto all = composites(collective, root);
-    for (const portfolio::CompositeCandidate& one : *all)
-      if (one.composite->name == name) return one.composite;
-    return std::nullopt;
+    const portfolio::CompositeCandidate* const found = named(*all, name);
+    return found != nullptr ? std::optional(found->composite) : std::nullopt;
   }
   const auto all = candidates(collective, root);
   for (const portfolio::Candidate& candidate : *all)

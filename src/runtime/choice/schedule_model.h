@@ -13,6 +13,7 @@
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/recently_used.h"
+#include "schedule/layout.h"
 
 namespace sccl::runtime {
 
@@ -48,6 +49,15 @@ class ScheduleModel {
   // The composite of that name, if the candidate is one.
   std::optional<compose::Verified> composite(Collective collective, Rank root, const std::string& name);
 
+  // What a protocol's cost depends on.
+  struct Outline {
+    schedule::ChunkLayout layout;
+    int steps = 0;
+    double busiest_us = 0;  // of the busiest link; 0 where links have no times
+  };
+  // For a call of `bytes`. Of a composite without its flat form, where only composites serve.
+  Outline outline(Collective collective, Rank root, const std::string& name, std::size_t bytes, bool timed);
+
   // The candidate as a flat schedule. For composites this takes time and memory linear in the sends of all ranks.
   schedule::Schedule schedule(Collective collective, Rank root, const std::string& name);
 
@@ -70,6 +80,7 @@ class ScheduleModel {
   };
 
   std::shared_ptr<const Composites> composites(Collective collective, Rank root);
+  double buffer_bytes(Collective collective, std::size_t bytes) const;
   std::vector<Ranked> ranking_by_levels(Collective collective, Rank root, double bytes, const std::string& asked);
 
   topology::Topology topology_;

@@ -163,13 +163,11 @@ std::vector<Ranked> rank_on_device_links(const Question& question, const Setting
   const std::size_t bytes = question.size.typical_bytes();
   std::vector<Ranked> ranked = rank_on_links(question, settings, schedule_model);
   for (Ranked& one : ranked) {
-    const schedule::Schedule schedule = schedule_model.schedule(question.collective, question.root, one.choice.planner);
-    const std::size_t longest = longest_chunk(schedule::layout_of(schedule), bytes);
-    const int steps = schedule::stepped_cost(schedule).steps;
-    // 0 if the links have no times: the cost of the bytes is then unknown.
-    const double busiest_us = one.predicted_us > 0 ? schedule::linear_cost(schedule).us_per_byte *
-                                                         schedule::buffer_bytes(schedule, static_cast<double>(bytes), 1)
-                                                   : 0;
+    // Where links have no times the cost of bytes is unknown.
+    const auto outline =
+        schedule_model.outline(question.collective, question.root, one.choice.planner, bytes, one.predicted_us > 0);
+    const std::size_t longest = longest_chunk(outline.layout, bytes);
+    const auto [steps, busiest_us] = std::pair(outline.steps, outline.busiest_us);
     one.choice.protocol = busiest_us > 0 || settings.protocol != ProtocolChoice::automatic
                               ? device_protocol({longest, steps, busiest_us}, settings, reach.lines)
                           : longest <= device::kLlPayloadBytes ? ProtocolChoice::ll

@@ -22,7 +22,8 @@ std::size_t bytes_of(const CollectiveRequest& request) { return request.count * 
 DeviceChooser::DeviceChooser(Membership& membership, VendorBackend* vendor)
     : membership_(membership),
       vendor_(membership, vendor),
-      plans_(membership.rank, membership.ranks, nullptr, PlanCache::Composites::expanded),
+      plans_(membership.rank, membership.ranks, nullptr,
+             membership.on_device->streams ? PlanCache::Composites::expanded : PlanCache::Composites::by_rank),
       schedule_model_(schedule_model_of(membership)),
       tuner_(membership, plans_, schedule_model_.get(), vendor_) {}
 
