@@ -45,7 +45,7 @@ constexpr int kMostByTime = 2;
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
-constexpr double kNearByTime = 0.98;
+constexpr double kNearByTime = 0.978;
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.

@@ -42,6 +42,9 @@ void check_same(const compose::Composite& composite) {
   }
 }
 
+// Of many ranks composites differ in the number of frames alone: those with fewer of them show as much.
+bool repeats_frames(const compose::Composite& composite) { return composite.ranks() > 32 && composite.frames > 4; }
+
 }  // namespace
 
 TEST_CASE("a rank's program made by levels is its part of the flat program") {
@@ -50,7 +53,9 @@ TEST_CASE("a rank's program made by levels is its part of the flat program") {
 
 TEST_CASE("the same for 16 to 64 ranks", "[slow]") {
   for (const char* name : {"2*mi250x", "4*dgx1v", "8*dgx-a100", "4*dgx2", "16*nvpairs4", "11*host:4"})
-    for_every_composite(topology::preset(name), check_same);
+    for_every_composite(topology::preset(name), [](const compose::Composite& composite) {
+      if (!repeats_frames(composite)) check_same(composite);
+    });
 }
 
 TEST_CASE("programs made by levels end with the right result, with as many slots as they were made for") {
@@ -70,6 +75,7 @@ TEST_CASE("programs made by levels end with the right result, with as many slots
 TEST_CASE("programs made by levels of 16 to 64 ranks end with the right result", "[slow]") {
   for (const char* name : {"2*mi250x", "4*dgx1v", "4*dgx2", "16*nvpairs4", "11*host:4"})
     for_every_composite(topology::preset(name), [](const compose::Composite& composite) {
+      if (repeats_frames(composite)) return;
       const compose::RankParts parts{compose::Verified(composite)};
       CHECK_NOTHROW(schedule::check_program(compose::expand(composite), programs(parts, Forwarding::within(3)),
                                             {3, 2, schedule::Placement::in_place, 7}));

@@ -12,7 +12,6 @@ namespace {
 constexpr double kLeastSlice = 4096;
 constexpr double kSlots = 4;          // of a connection
 constexpr double kSpareSlots = 1.35;  // on hosts, where chunks come at uneven times
-constexpr double kMeeting = 1.5;      // simulated: 1.3 to 2.4, on hosts of dgx1v, z52, pcie4
 
 }  // namespace
 
@@ -30,22 +29,22 @@ double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, 
 double Cost::time_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
   const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
-  const double hops = between_hosts.time_us(slice);
+  const double hop_us = between_hosts.alpha_us + between_hosts.slice_us(slice);
+  const double hops = between_hosts.steps * hop_us;
   const double way = hops + on_host.time_us(slice);
   const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
-  const double in_addition = late_chunks ? rounds * way : 0;
-  // What a rank sends another one in a step is one message, however short its chunks are. Late chunks have steps of
-  // their own.
-  const double message = slice_bytes > 0 && !late_chunks ? slice_bytes : slice;
-  const auto stretched = [&](const Phase& phase, int sharing, double spare = 1) {
-    return std::max(1.0, spare * phase.stretch(message, sharing));
+  const double in_addition = (late_chunks ? rounds * way : 0) + lone_steps * hop_us;
+  // The first slices of a connection find its slots free.
+  const auto passed = [&](const Phase& phase, double us_per_byte, int sharing, double spare = 1) {
+    const double us = us_per_byte * bytes;
+    if (own_connections) return us;
+    return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
-  const double spare = late_chunks && nothing_returns ? kSpareSlots : 1;
-  const double meeting = meets_itself && rounds > 0 ? kMeeting : 1;
   const double busy =
-      meeting * std::max({network_us_per_byte * bytes * stretched(between_hosts, between_hosts.connections),
-                          one_connection_us_per_byte * bytes * stretched(between_hosts, 1),
-                          host_us_per_byte * bytes * stretched(on_host, on_host.connections, spare)});
+      waiting_us_per_byte * bytes + std::max({passed(between_hosts, network_us_per_byte, between_hosts.connections),
+                                              passed(between_hosts, one_connection_us_per_byte, 1),
+                                              passed(on_host, host_us_per_byte, on_host.connections,
+                                                     late_chunks && nothing_returns ? kSpareSlots : 1)});
   if (!chained) return std::max(busy, rounds * way) + way + in_addition;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
   return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice) + in_addition;

@@ -8,13 +8,14 @@
 //     time = max(busiest link of hosts or network, the ring's chain) + latencies and one slice per step of the rest
 // A slice of a chunk passes a connection after the previous slices of all chunks. If chunks at different stages share
 // connections (all collectives but a Broadcast or Reduce whose chunks pass every connection at one depth), a chunk of n
-// slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Of one
-// root, frames begin one after the other and chunks may return to the root's host late: the second slices of all chunks
-// wait for the first ones of these, and each further slice takes the whole path in addition. Where an AllReduce has no
-// frames, sums wait behind copies of earlier slices: links are idle for a good part of the time. A connection has few
-// slots: with short slices its link waits for one to be free again, a good while before the slots are too few on
-// average. Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes. No term grows with
-// chunks or ranks: loads are summed over one representative of the chunks with the same path.
+// slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Frames
+// begin one after the other, and chunks may return to a root's host late: the second slices of all chunks wait for the
+// first ones of these, and each further slice takes the whole path in addition. Links also wait for chunks of
+// AllGather, ReduceScatter and AllReduce, the less the more frames overlap (compose/cost/waiting.h). A connection has
+// few slots, and a slice takes one, however short it is: with short slices its link waits for one to be free again, a
+// good while before the slots are too few on average. Slices are divided among lanes as in a simulation with
+// SimulationOptions::lane_bytes. No term grows with chunks or ranks: loads are summed over one representative of the
+// chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -48,9 +49,13 @@ struct Cost {
   Phase between_hosts;
   bool chained = false;          // steps between hosts overlap one another (rings)
   bool one_depth = false;        // all chunks pass a connection at the same depth of their path
-  bool nothing_returns = false;  // of one root
-  bool late_chunks = false;      // of one root: some chunks leave ranks long after others
-  bool meets_itself = false;     // sums and copies of one chunk pass the same links, and no frames keep them apart
+  bool own_connections = false;  // each pair of ranks has one for the few messages between them: slots are free
+  bool nothing_returns = false;  // to a root's host
+  bool late_chunks = false;      // some chunks leave ranks long after others
+  // Messages between hosts that nothing hides, of AllGather, ReduceScatter and AllReduce: until several frames are
+  // under way, and when only the last one is left.
+  int lone_steps = 0;
+  double waiting_us_per_byte = 0;  // of the busiest links, for chunks of AllGather, ReduceScatter and AllReduce
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step

@@ -9,10 +9,11 @@
 #include "base/error.h"
 #include "compose/cost/cost.h"
 #include "compose/cost/handed_over.h"
+#include "compose/cost/host_loads.h"
 #include "compose/cost/phases.h"
 #include "compose/cost/root_way.h"
+#include "compose/cost/waiting.h"
 #include "schedule/simulation/cost.h"
-#include "topology/graph/routes.h"
 
 namespace sccl::compose {
 namespace {
@@ -21,6 +22,7 @@ using topology::Edge;
 
 constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
 constexpr int kMostCountedHosts = 64;
+constexpr double kBusy = 0.9;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -47,12 +49,16 @@ class Loads {
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
     one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     one_way_ = one_root_ && !returns;
-    cost_.nothing_returns = one_way_;
+    cost_.nothing_returns = !returns;
+    cost_.own_connections = is_unicast();
     cost_.one_depth = one_way_ && at_one_depth();
-    cost_.late_chunks = one_root_ && (returns || composite_.frames > 1);
-    cost_.meets_itself = everyone_contributes() && everyone_receives() && composite_.frames == 1 && hosts_ > 1;
+    cost_.late_chunks = returns || (composite_.frames > 1 && !is_unicast());
     between_hosts();
     on_hosts();
+    const bool network_is_busy = cost_.network_us_per_byte > kBusy * cost_.host_us_per_byte;
+    if (composite_.frames > 1 && !one_root_ && network_is_busy) cost_.lone_steps = 2 * (composite_.frame_steps - 1);
+    if (!is_unicast() && !one_root_ && hosts_ > 1)
+      cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
     phases();
     count_messages();
     return cost_;
@@ -199,6 +205,8 @@ class Loads {
       for (int host = 0; host < hosts_; ++host) {
         const auto [above, step] = routes_.parent(chunk, host);
         if (above < 0) continue;
+        if (host == 0 && everyone_contributes()) next_.insert(above);
+        if (above == 0 && everyone_receives()) next_.insert(host);
         if (everyone_contributes()) pass(host, above, bytes, -step - 1, entries[at(host)]);
         if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
@@ -260,6 +268,7 @@ class Loads {
   void load_network() {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double, double>> seen;
+    const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(next_.size()));
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       const bool alike = composite_.kinds.size() == 1 && uniform_ports();
@@ -274,8 +283,8 @@ class Loads {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
         const double out = leaves[local] * out_[at(host)];
         const double in = enters[local] * in_[at(host)];
-        if (out > 0) add(way.up, out, 1);
-        if (in > 0) add(way.down, in, 1);
+        if (out > 0) add(way.up, out, connections);
+        if (in > 0) add(way.down, in, connections);
       }
     }
     std::map<Leaves, Use> by_leaves;
@@ -385,43 +394,6 @@ class Loads {
     }
   }
 
-  // Loads of a kind's schedule, by edge of the kind's links, for one byte that is divided among the ports by `share`.
-  std::map<Edge, double> kind_loads(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
-                                    const std::vector<double>& share) const {
-    std::vector<double> part(at(schedule.chunks), 0);
-    for (std::size_t port = 0; port < turns.size(); ++port)
-      for (const ChunkId chunk : turns[port]) part[at(chunk)] += share[port] / static_cast<double>(turns[port].size());
-    return edge_loads(schedule, part);
-  }
-
-  static std::map<Edge, double> edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part) {
-    topology::Routes ways(schedule.topology);
-    std::map<Edge, double> loads;
-    for (const schedule::Send& send : schedule.sends)
-      if (part[at(send.chunk)] > 0)
-        for (const Edge& edge : ways.path(send.src, send.dst)) loads[edge] += part[at(send.chunk)];
-    return loads;
-  }
-
-  // Bytes that go from device to device of a host, apart from sums and copies.
-  std::map<Edge, double> between_loads(const HostKind& kind, const std::vector<std::vector<double>>& bytes) const {
-    const int devices = kind.between.ranks;
-    const int pieces = std::max(1, kind.between.chunks / (devices * devices));
-    std::vector<double> part(at(kind.between.chunks), 0);
-    for (ChunkId chunk = 0; chunk < kind.between.chunks; ++chunk)
-      part[at(chunk)] = bytes[at(chunk % devices)][at(chunk / devices % devices)] / pieces;
-    return edge_loads(kind.between, part);
-  }
-
-  std::map<Edge, double> root_loads() const {
-    const schedule::Schedule& schedule = composite_.at_root->schedule;
-    std::vector<double> part(at(schedule.chunks), 0);
-    const std::size_t chunks = at(routes_.chunks());
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
-      part[at(composite_.root_turns[chunk % composite_.root_turns.size()])] += 1.0 / static_cast<double>(chunks);
-    return edge_loads(schedule, part);
-  }
-
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
   void on_hosts() {
     std::set<std::tuple<int, std::vector<int>, bool, double>> seen;
@@ -431,42 +403,59 @@ class Loads {
       const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
       const double home = kind.has_entries() ? at_home(host) : 0;
       if (!seen.emplace(one.kind, one.ports, has_root, home).second) continue;
-      const std::vector<double> share = shares(one);
-      std::map<Edge, double> sum = between_loads(kind, handed_over(composite_, host));
-      const auto join = [&](const std::map<Edge, double>& more, double bytes) {
-        for (const auto& [edge, load] : more) sum[edge] += load * bytes;
-      };
-      const double all = composite_.collective == Collective::allgather ? ranks() : 1;
       if (has_root && composite_.at_root) {
-        take_busiest(host, root_loads());
+        take_busiest(host, loads_at_root(composite_, routes_.chunks()));
         continue;
       }
-      if (everyone_contributes()) join(kind_loads(kind.in, kind.in_turns, share), all * (1 - home));
-      if (everyone_receives()) join(kind_loads(kind.out, kind.out_turns, share), all * (1 - home));
-      if (everyone_contributes() && home > 0) join(kind_loads(kind.home->in, kind.home->in_turns, share), all * home);
-      if (everyone_receives() && home > 0) join(kind_loads(kind.home->out, kind.home->out_turns, share), all * home);
-      take_busiest(host, sum);
+      const std::vector<double> share = shares(one);
+      const double all = composite_.collective == Collective::allgather ? ranks() : 1;
+      EdgeLoads sums;
+      EdgeLoads copies;
+      if (everyone_contributes()) join(sums, loads_of_turns(kind.in, kind.in_turns, share), all * (1 - home));
+      if (everyone_receives()) join(copies, loads_of_turns(kind.out, kind.out_turns, share), all * (1 - home));
+      if (everyone_contributes() && home > 0)
+        join(sums, loads_of_turns(kind.home->in, kind.home->in_turns, share), all * home);
+      if (everyone_receives() && home > 0)
+        join(copies, loads_of_turns(kind.home->out, kind.home->out_turns, share), all * home);
+      if (everyone_contributes() && everyone_receives()) {
+        apart_.sums_us_per_byte = std::max(apart_.sums_us_per_byte, busiest(host, sums, 0.5));
+        apart_.copies_us_per_byte = std::max(apart_.copies_us_per_byte, busiest(host, copies, 0.5));
+      }
+      EdgeLoads whole = loads_between(kind, handed_over(composite_, host));
+      join(whole, sums, 1);
+      join(whole, copies, 1);
+      take_busiest(host, whole);
     }
   }
 
-  void take_busiest(int host, const std::map<Edge, double>& sum) {
-    const auto& nodes = model_.cluster().nodes[at(host)];
-    std::map<int, double> sets;
+  static void join(EdgeLoads& sum, const EdgeLoads& more, double times) {
+    for (const auto& [edge, load] : more) sum[edge] += load * times;
+  }
+
+  void take_busiest(int host, const EdgeLoads& loads) {
     double messages = 0;
-    for (const auto& [edge, bytes] : sum) messages += bytes / cost_.chunk_per_byte;
+    for (const auto& [edge, bytes] : loads) messages += bytes / cost_.chunk_per_byte;
     cost_.messages_on_host = std::max(cost_.messages_on_host, messages);
-    for (const auto& [edge, bytes] : sum) {
+    cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, busiest(host, loads, 1));
+  }
+
+  // us per byte of L of the host's busiest link, with this part of what the network brings and takes.
+  double busiest(int host, const EdgeLoads& loads, double part_of_network) const {
+    const auto& nodes = model_.cluster().nodes[at(host)];
+    double most = 0;
+    std::map<int, double> sets;
+    for (const auto& [edge, bytes] : loads) {
       const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
       double all = bytes;
       if (const auto known = loads_.find(there); known != loads_.end())
-        all += known->second.bytes;  // the path to a NIC
-      cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, all * bandwidth_us_per_byte(there));
+        all += part_of_network * known->second.bytes;  // the path to a NIC
+      most = std::max(most, all * bandwidth_us_per_byte(there));
       for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
     }
     for (const auto& [set, bytes] : sets)
-      cost_.host_us_per_byte =
-          std::max(cost_.host_us_per_byte,
-                   bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
+      most = std::max(
+          most, bytes / (model_.edges_.set_lane_gbytes_per_s(set) * 1e3 * model_.topology().shared[at(set)].lanes));
+    return most;
   }
 
   // One sum stands for all phases on hosts: all steps, with the figures of the slowest phase.
@@ -588,10 +577,12 @@ class Loads {
   bool one_way_ = false;                                // of one root, to whose host nothing returns
   std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
   std::vector<double> roots_at_;                        // by host: how often it stands in Composite::root_hosts
+  std::set<int> next_;                                  // to which the first host sends by trees
   std::set<int> by_moves_;                              // hosts whose devices differ from those of other hosts
   std::map<std::pair<int, int>, double> pairs_;         // from, to
   std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
   std::map<Edge, Use> loads_;
+  Apart apart_;
   Cost cost_;
 };
 

@@ -10,6 +10,7 @@
 #include "compose/cost/handed_over.h"
 #include "portfolio/composites/chunking.h"
 #include "portfolio/composites/even_tree_candidates.h"
+#include "portfolio/composites/framings.h"
 #include "portfolio/composites/shapes.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/host/near_ports.h"
@@ -28,33 +29,11 @@ constexpr int kShortRing = 4;                    // hosts
 constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
 
-constexpr Framing kFrames[] = {{1}, {8}};
-constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
-// Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
-// follow one another later.
-constexpr Framing kFramesOfEntries[] = {{1}, {8, 2}};
-constexpr Framing kOrderedFramesOfEntries[] = {{1}, {4, 1, false, Steps::by_time}, {8, 2, false, Steps::by_time}};
-// For sums and copies at once. The closed form does not see such waiting, nor when frames are too short for the slots
-// of connections: only clusters that are simulated have more than one of these.
-constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
-// Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
-// the other. Copies begin when the first frame has been summed, and sums end before the last frame is copied, so short
-// frames pay, most of all over racks and lines. The most promising first: simulations of the others end at its time.
-constexpr Framing kShortFrames[] = {{64}, {64, 2}, {32}, {32, 2}, {16, 1, false, Steps::by_time}, {8}, {1}};
-constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}, {16, 4, false, Steps::by_time},
-                                                 {16, 2}, {8},     {1}};
-// Of one root: its links bring more than each NIC takes, and NICs should all begin early.
-constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
-// With more ranks chunks of one slice wait least; how many frames give such chunks depends on the buffer.
-constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
-constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-constexpr Framing kManyForestFrames[] = {{16, 8, true}};
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;         // of a NIC
 constexpr double kSlackRateOfMany = 0.85;  // the same with more ranks
 constexpr double kNearlyRate = 0.97;       // of what the root sends without slack
-constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
 // One rank has, or gets, all data that every host passes.
 bool passes_whole(Collective collective) {
@@ -220,19 +199,20 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
 }
 
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
-  if (has_own_data(level)) return collective == Collective::allgather || collective == Collective::reducescatter;
+  if (has_own_data(level))
+    return collective == Collective::allgather || collective == Collective::reducescatter ||
+           (collective == Collective::allreduce && !simulated());
   if (is_for_both_ways(level)) return collective == Collective::allreduce;
   if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
 }
 
 std::span<const Framing> CompositePlanner::frames_for(const Variant& variant) const {
-  if (passes_whole(variant.collective)) return simulated() ? std::span<const Framing>(kRootFrames) : kManyRootFrames;
-  if (is_for_both_ways(variant.level))
-    return simulated() ? std::span<const Framing>(kFramesBothWays) : kFramesOfEntries;
-  if (has_own_data(variant.level))
-    return simulated() ? std::span<const Framing>(kOrderedFramesOfEntries) : kFramesOfEntries;
-  if (!simulated()) return kFrames;
+  const bool ring = variant.shape == Shape::ring && variant.outer == nullptr;
+  if (!simulated()) return frames_of_many(variant.collective, ring, static_cast<int>(hosts_.size()));
+  if (passes_whole(variant.collective)) return kRootFrames;
+  if (is_for_both_ways(variant.level)) return kFramesBothWays;
+  if (has_own_data(variant.level)) return kOrderedFramesOfEntries;
   if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return kMoreFrames;
   const bool over_slow_links = variant.racks || variant.outer != nullptr;
   return over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames;
@@ -423,6 +403,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (by_blocks && variant.outer != nullptr)
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
+  const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
+  if (!simulated() && too_many_frames(variant.frames, chunks)) return;
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
@@ -443,10 +425,11 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
-  if (simulated()) cost.meets_itself = false;
-  if (simulated() && passes_whole(variant.collective)) {
+  if (simulated()) {
+    cost.waiting_us_per_byte = 0;
+    cost.lone_steps = 0;
     cost.late_chunks = false;
-    cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
+    if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
   result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
 }
@@ -521,7 +504,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
-    if (is_for_both_ways(level)) continue;  // a butterfly knows no entries
+    if (is_for_both_ways(level) || has_own_data(level)) continue;  // a butterfly knows no entries
     for (const bool leaders : {false, true})
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});

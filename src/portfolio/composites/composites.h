@@ -12,6 +12,7 @@
 #include "compose/cost/cost.h"
 #include "compose/form/composite.h"
 #include "compose/proof/verify.h"
+#include "portfolio/composites/framings.h"
 #include "portfolio/composites/outer_trees.h"
 #include "portfolio/flat/flat_form.h"
 #include "portfolio/host/host_level.h"
@@ -26,14 +27,6 @@ struct CompositeCandidate {
   Steps steps = Steps::of_frames;  // of a flat form
 
   std::string name() const;
-};
-
-// Composite::frames, frame_steps and staggered, and what becomes of the steps where flat forms are made.
-struct Framing {
-  int frames = 1;
-  int steps = 1;
-  bool staggered = false;
-  Steps order = Steps::of_frames;
 };
 
 // Plans for one cluster. Work that does not depend on the collective is done once.

@@ -68,6 +68,8 @@ std::size_t CompositePlanner::level_where_slow(Collective collective) {
 // Only those that serve the collective: each takes milliseconds to find, and many planners are asked for one
 // collective.
 void CompositePlanner::add_levels_with_entries(Collective collective) {
+  // Of many hosts sums and copies hardly overlap: levels where each of them is even may be better than both together.
+  if (collective == Collective::allreduce && !simulated()) add_levels_with_entries(Collective::allgather);
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
   if (!blocks && !one_root && collective != Collective::allreduce) return;

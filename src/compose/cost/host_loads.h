@@ -1,0 +1,27 @@
+// What a composite passes over the links of one host.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "compose/form/composite.h"
+
+namespace sccl::compose {
+
+// By edge of a kind's links: bytes per byte of L (schedule/simulation/cost.h).
+using EdgeLoads = std::map<topology::Edge, double>;
+
+// Of the chunks of a schedule on one host, of which each carries its `part`.
+EdgeLoads edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part);
+
+// Of one byte that is divided among the ports by `share`; each port's part takes its chunks in turn.
+EdgeLoads loads_of_turns(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
+                         const std::vector<double>& share);
+
+// Of `bytes` that go from device to device, apart from sums and copies.
+EdgeLoads loads_between(const HostKind& kind, const std::vector<std::vector<double>>& bytes);
+
+// On the root's host, which passes so many chunks.
+EdgeLoads loads_at_root(const Composite& composite, int chunks);
+
+}  // namespace sccl::compose

@@ -1,0 +1,45 @@
+// Into how many frames composites are cut, and how many steps lie between them.
+#pragma once
+
+#include <span>
+
+#include "portfolio/flat/flat_form.h"
+#include "schedule/schedule.h"
+
+namespace sccl::portfolio {
+
+// Composite::frames, frame_steps and staggered, and what becomes of the steps where flat forms are made.
+struct Framing {
+  int frames = 1;
+  int steps = 1;
+  bool staggered = false;
+  Steps order = Steps::of_frames;
+};
+
+inline constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
+// Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
+// follow one another later.
+inline constexpr Framing kOrderedFramesOfEntries[] = {
+    {1}, {4, 1, false, Steps::by_time}, {8, 2, false, Steps::by_time}};
+// For sums and copies at once.
+inline constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
+// Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
+// the other. Copies begin when the first frame has been summed, and sums end before the last frame is copied, so short
+// frames pay, most of all over racks and lines. The most promising first: simulations of the others end at its time.
+inline constexpr Framing kShortFrames[] = {{64}, {64, 2}, {32}, {32, 2}, {16, 1, false, Steps::by_time}, {8}, {1}};
+inline constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}, {16, 4, false, Steps::by_time},
+                                                        {16, 2}, {8},     {1}};
+// Of one root: its links bring more than each NIC takes, and NICs should all begin early.
+inline constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
+inline constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
+inline constexpr Framing kManyForestFrames[] = {{16, 8, true}};
+// Where NICs have slack.
+inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
+
+// For clusters that are not simulated: of a `ring` of so many hosts, or of other shapes.
+std::span<const Framing> frames_of_many(Collective collective, bool ring, int hosts);
+
+// Whether ranks' programs get too long; `chunks` are those of all frames.
+bool too_many_frames(const Framing& framing, int chunks);
+
+}  // namespace sccl::portfolio
