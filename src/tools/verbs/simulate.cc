@@ -96,16 +96,6 @@ std::optional<LevelsCandidate> levels_of(const Options& options) {
   return std::nullopt;
 }
 
-// An upper bound for the sends of a composite's flat form.
-double most_sends(const compose::Composite& composite) {
-  const double chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
-  const bool reaches_all =
-      composite.collective == Collective::allreduce || composite.collective == Collective::reduce ||
-      composite.collective == Collective::allgather || composite.collective == Collective::broadcast ||
-      composite.collective == Collective::reducescatter;
-  return chunks * (reaches_all ? composite.ranks() * 2.0 : 3.0);
-}
-
 // Prints the closed form, if a simulation link by link would take minutes.
 void print_levels(const LevelsCandidate& one, const Options& options) {
   const compose::Composite& composite = *one.plan.composite;
@@ -291,9 +281,12 @@ bool draws_transfers(const Options& options) {
 }
 
 void run_simulation(const Options& options) {
-  constexpr double kMostSimulatedSends = 1 << 19;
-  if (const auto levels = levels_of(options); levels && most_sends(*levels->plan.composite) > kMostSimulatedSends) {
-    if (!options.out_path.empty() || draws_transfers(options))
+  constexpr std::size_t kMostSimulatedSends = std::size_t{1} << 21;  // some seconds
+  constexpr std::size_t kMostDrawnSends = std::size_t{1} << 19;
+  const bool drawn = !options.out_path.empty() || draws_transfers(options);
+  const auto levels = levels_of(options);
+  if (levels && compose::about_sends(*levels->plan.composite) > (drawn ? kMostDrawnSends : kMostSimulatedSends)) {
+    if (drawn)
       fail(ErrorCode::invalid_argument,
            "'{}' on {} ranks is too large for a file, picture or timeline of its sends: ask for fewer hosts",
            levels->plan.composite->name, levels->plan.composite->ranks());
