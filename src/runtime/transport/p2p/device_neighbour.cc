@@ -34,7 +34,11 @@ StreamUse take_stream(void* context, const gpu::StreamIdentity& stream, const St
   if (before.by != use.by) entry.by = use.by;
   entry.kernel = use.kernel;
   constexpr std::size_t kMany = 256;
-  if (all->last.size() > kMany) std::erase_if(all->last, [](const auto& known) { return known.second.by.expired(); });
+  if (all->last.size() <= kMany) return before;
+  std::erase_if(all->last, [](const auto& known) { return known.second.by.expired(); });
+  // A program that makes a stream for each call: what is known of old ones serves messages about hangs alone.
+  if (all->last.size() > kMany)
+    std::erase_if(all->last, [&](const auto& known) { return known.first != std::pair(context, stream); });
   return before;
 }
 
