@@ -264,15 +264,18 @@ TEST_CASE("what a rank sent before it left in peace arrives, however late the re
 TEST_CASE("a program that ends while a kernel waits is not told that a kernel went wrong, and may abort",
           "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
+  int asked[2];  // a byte tells that rank 0 has asked
+  REQUIRE(::pipe(asked) == 0);
   const auto told = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     std::vector<float> data(1000);
-    if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(700));  // never calls
+    char byte = 0;
+    if (rank == 1) {  // it never calls
+      const bool waited = ::read(asked[0], &byte, 1) == 1;
       ncclCommAbort(comm);
-      return "";
+      return waited ? "" : "no pipe";
     }
     std::string wrong = reduce(comm, device.stream(), data, data.size());
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the kernel runs
@@ -281,10 +284,12 @@ TEST_CASE("a program that ends while a kernel waits is not told that a kernel we
     ncclResult_t state = ncclSuccess;
     ncclCommGetAsyncError(comm, &state);
     if (state != ncclSuccess) wrong += ncclGetLastError(comm);
+    if (::write(asked[1], &byte, 1) != 1) wrong += "no pipe";
     ncclCommAbort(comm);
     return wrong;
   });
   CHECK(failures(told) == "");
+  for (const int end : asked) ::close(end);
 }
 
 TEST_CASE("a rank without a device beside one with a device is refused on both", "[processes]") {
