@@ -86,9 +86,15 @@ TEST_CASE("boxes of any shape are found again in the cluster, with their own lin
     REQUIRE(cluster.hosts.size() == boxes.size());
     CHECK_NOTHROW(require_network(joined, cluster));
     for (std::size_t host = 0; host < boxes.size(); ++host) {
-      CHECK(cluster.hosts[host] == boxes[host].ranks);
+      std::vector<Rank> ranks = cluster.hosts[host];
+      std::sort(ranks.begin(), ranks.end());
+      CHECK(ranks == boxes[host].ranks);
       const Topology& kind = cluster.kinds[static_cast<std::size_t>(cluster.kind_of[host])];
-      CHECK(keys_of(kind.links) == keys_of(boxes[host].links.links));
+      // A box that is like one before it in another order of its devices has these in that one's order, and its links.
+      if (ranks == cluster.hosts[host])
+        CHECK(keys_of(kind.links) == keys_of(boxes[host].links.links));
+      else
+        CHECK(kind.links.size() == boxes[host].links.links.size());
       CHECK_FALSE(cluster.ports(static_cast<int>(host)).empty());
     }
     const auto net = std::count_if(joined.links.begin(), joined.links.end(),
