@@ -18,8 +18,7 @@ struct Apart {
   double copies_us_per_byte = 0;
 };
 
-// Of AllGather, ReduceScatter and AllReduce; `cost` knows the busiest links.
-// The result is us per byte of L.
+// Per byte of L, of AllGather, ReduceScatter and AllReduce; `cost` knows the busiest links.
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart);
 
 }  // namespace sccl::compose

@@ -157,7 +157,8 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking(Collective collective,
   const std::string asked = settings.algorithm(collective);
   std::vector<Ranked> ranked;
   if (by_levels_) {
-    ranked = ranking_by_levels(collective, root, buffer_bytes(collective, bytes), asked);
+    ranked = ranking_by_levels(collective, root,
+                               schedule::buffer_bytes(collective, topology_.ranks, static_cast<double>(bytes)), asked);
     std::stable_partition(ranked.begin(), ranked.end(), [](const Ranked& one) { return one.asked; });
     return ranked;
   }
@@ -191,16 +192,9 @@ bool ScheduleModel::add(Collective collective, Rank root, std::vector<portfolio:
   return true;
 }
 
-// The L of schedule/simulation/cost.h for a call of so many bytes.
-double ScheduleModel::buffer_bytes(Collective collective, std::size_t bytes) const {
-  const bool shares = collective == Collective::reducescatter || collective == Collective::scatter ||
-                      collective == Collective::alltoall;
-  return static_cast<double>(bytes) * (shares ? topology_.ranks : 1);
-}
-
 ScheduleModel::Outline ScheduleModel::outline(Collective collective, Rank root, const std::string& name,
                                               std::size_t bytes, bool timed) {
-  const double buffer = buffer_bytes(collective, bytes);
+  const double buffer = schedule::buffer_bytes(collective, topology_.ranks, static_cast<double>(bytes));
   if (by_levels_) {
     const auto all = composites(collective, root);
     if (const portfolio::CompositeCandidate* const found = named(*all, name)) {

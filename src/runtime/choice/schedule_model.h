@@ -80,7 +80,6 @@ class ScheduleModel {
   };
 
   std::shared_ptr<const Composites> composites(Collective collective, Rank root);
-  double buffer_bytes(Collective collective, std::size_t bytes) const;
   std::vector<Ranked> ranking_by_levels(Collective collective, Rank root, double bytes, const std::string& asked);
 
   topology::Topology topology_;

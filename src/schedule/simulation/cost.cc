@@ -28,12 +28,12 @@ int block_of(const Schedule& schedule, ChunkId chunk) {
 }
 
 // Number of blocks in the L of one rank.
-int blocks_per_buffer(const Schedule& schedule) {
-  switch (schedule.collective) {
+int blocks_per_buffer(Collective collective, int ranks) {
+  switch (collective) {
     case Collective::reducescatter:
     case Collective::scatter:
     case Collective::alltoall:
-      return schedule.ranks;
+      return ranks;
     default:
       return 1;
   }
@@ -186,13 +186,17 @@ std::vector<double> chunk_fractions(const Schedule& schedule) {
   for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {
     const double block = block_weight[block_of(schedule, chunk)];
     const double share = block > 0 ? schedule.weights[static_cast<std::size_t>(chunk)] / block : 0;
-    fractions[static_cast<std::size_t>(chunk)] = share / blocks_per_buffer(schedule);
+    fractions[static_cast<std::size_t>(chunk)] = share / blocks_per_buffer(schedule.collective, schedule.ranks);
   }
   return fractions;
 }
 
+double buffer_bytes(Collective collective, int ranks, double bytes) {
+  return bytes * blocks_per_buffer(collective, ranks);
+}
+
 double buffer_bytes(const Schedule& schedule, double count, double element_bytes) {
-  return count * element_bytes * blocks_per_buffer(schedule);
+  return buffer_bytes(schedule.collective, schedule.ranks, count * element_bytes);
 }
 
 }  // namespace sccl::schedule

@@ -57,7 +57,8 @@ inline constexpr ProtocolCost kLineCost{128.0 / 120, 0};
 // By chunk: its size as a fraction of L.
 std::vector<double> chunk_fractions(const Schedule& schedule);
 
-// L in bytes for a call of `count` elements, counted as the C call counts them.
+// L in bytes for a call of so many bytes, or of `count` elements, counted as the C call counts them.
+double buffer_bytes(Collective collective, int ranks, double bytes);
 double buffer_bytes(const Schedule& schedule, double count, double element_bytes);
 
 }  // namespace sccl::schedule
