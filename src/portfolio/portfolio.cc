@@ -25,11 +25,11 @@ namespace {
 constexpr int kSynthesizedRanks = 8;
 constexpr int kMostPieces = 6;
 constexpr int kMoreSteps = 2;
-constexpr std::int64_t kConflicts = 20000;
-constexpr std::int64_t kAllConflicts = 50000;      // of all queries together, at 20 to 100 us each
-constexpr std::int64_t kNetworkConflicts = 10000;  // the same on a cluster, where composites are mostly as good
-constexpr double kSame = 1e-9;                     // tolerance for rounds per chunk
-constexpr double kLeastFrameBytes = 2048;          // a smaller chunk of a frame is dominated by latency
+constexpr std::int64_t kConflicts = 20000;        // of one turn of one query
+constexpr std::int64_t kAllConflicts = 4500;      // of all queries together, at 20 to 40 us each
+constexpr std::int64_t kNetworkConflicts = 2000;  // the same on a cluster, where composites are mostly as good
+constexpr double kSame = 1e-9;                    // tolerance for rounds per chunk
+constexpr double kLeastFrameBytes = 2048;         // a smaller chunk of a frame is dominated by latency
 
 constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
 constexpr int kMostPackedRoots = 8;               // on a cluster: packing trees of more roots takes a second
@@ -67,7 +67,7 @@ std::optional<schedule::Schedule> fewest_rounds(synth::Synthesizer& synthesizer,
   for (int rounds = std::max(steps, least); rounds <= std::max(steps, least) + 1; ++rounds) {
     const synth::Size size{chunks, steps, rounds};
     if (static_cast<double>(rounds) / chunks >= best - kSame) break;
-    if (synthesizer.refutes(size)) continue;
+    if (!effort.spent() && synthesizer.refutes(size)) continue;
     if (auto answer = synthesizer.find(size, effort, {}); answer.schedule) return std::move(answer.schedule);
   }
   return std::nullopt;
@@ -81,7 +81,7 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
   synth::Synthesizer synthesizer(topology, collective, root);
   if (!synthesizer.connected()) return;
   std::int64_t left = conflicts;
-  const synth::Effort effort{std::min(kConflicts, conflicts), &left};
+  const synth::Effort effort{kConflicts, &left};
   double best = 1e30;  // rounds per chunk
   const int least_steps = synthesizer.least_steps();
   for (int steps = least_steps; steps <= least_steps + kMoreSteps * synthesizer.phases(); ++steps) {

@@ -12,7 +12,14 @@ struct Cnf::Solver {
     const Limits* limits = nullptr;
     bool terminate() override { return limits != nullptr && limits->reached(); }
   };
-  Clock clock;  // outlives the solver, which holds a pointer to it
+  // A clause is learnt from every conflict.
+  struct Counter : CaDiCaL::Learner {
+    std::int64_t conflicts = 0;
+    bool learning(int /*size*/) override { return ++conflicts, false; }
+    void learn(int /*literal*/) override {}
+  };
+  Clock clock;  // these outlive the solver, which holds pointers to them
+  Counter counter;
   mutable CaDiCaL::Solver cadical;
 };
 
@@ -21,9 +28,13 @@ Cnf::Cnf() : solver_(std::make_unique<Solver>()) {
   solver_->cadical.configure("unsat");
   solver_->cadical.set("quiet", 1);
   solver_->cadical.connect_terminator(&solver_->clock);
+  solver_->cadical.connect_learner(&solver_->counter);
 }
 
-Cnf::~Cnf() { solver_->cadical.disconnect_terminator(); }
+Cnf::~Cnf() {
+  solver_->cadical.disconnect_learner();
+  solver_->cadical.disconnect_terminator();
+}
 
 void Cnf::clause(std::span<const int> literals) {
   for (const int literal : literals) solver_->cadical.add(literal);
@@ -40,6 +51,8 @@ Outcome Cnf::solve(std::int64_t conflicts, const Limits& limits) {
   solver_->clock.limits = nullptr;
   return result == 10 ? Outcome::sat : result == 20 ? Outcome::unsat : Outcome::unknown;
 }
+
+std::int64_t Cnf::conflicts() const { return solver_->counter.conflicts; }
 
 bool Cnf::value(int literal) const { return solver_->cadical.val(literal) > 0; }
 

@@ -38,7 +38,8 @@ class Cnf {
 
   // Runs for at most `conflicts` conflicts (0: no limit). Another call continues the search.
   Outcome solve(std::int64_t conflicts, const Limits& limits);
-  bool value(int literal) const;  // after sat
+  std::int64_t conflicts() const;  // of all calls so far
+  bool value(int literal) const;   // after sat
 
  private:
   struct Solver;

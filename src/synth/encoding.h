@@ -33,6 +33,7 @@ class Encoding {
   Outcome solve(std::int64_t conflicts, const Limits& limits) { return cnf_.solve(conflicts, limits); }
 
   std::int64_t literals() const { return cnf_.literals(); }
+  std::int64_t conflicts() const { return cnf_.conflicts(); }  // so far
 
   // After sat: the schedule, without useless sends.
   std::vector<TimedHop> solution() const;

@@ -14,8 +14,10 @@ constexpr std::int64_t kKeptLiterals = 4'000'000;   // of a formula that is kept
 constexpr int kMostChunks = 20000;
 constexpr int kMostStepsTried = 24;
 constexpr std::size_t kMostActions = 5;
-constexpr std::int64_t kCheapLiterals = 200'000;  // a conflict takes longer in a larger formula
-constexpr int kDecidedEarly = 8;  // a decided formula mostly took at most this part (divisor) of its turn
+constexpr std::int64_t kCheapLiterals = 100'000;     // a conflict takes longer in a larger formula
+constexpr std::int64_t kLiteralsAConflict = 20'000;  // that are built in the time of one
+
+constexpr const char* kNoEffortLeft = "the effort for all questions together was used up";
 
 // Building a formula takes time, too: the literals that can be built in the remaining time.
 std::int64_t literals_in(const Limits& limits) {
@@ -39,7 +41,8 @@ struct Search::Attempt {
   std::vector<RoundsRange> ranges;
   std::int64_t share = 1;  // divisor: the attempt gets turn / share conflicts
   int first_turn = 0;
-  std::int64_t literals = 0;  // estimate
+  std::int64_t literals = 0;   // estimate
+  std::int64_t conflicts = 0;  // so far
   std::unique_ptr<Encoding> encoding;
   bool closed = false;  // refuted, or too large to try
 };
@@ -88,12 +91,14 @@ Found Search::find(int pieces, int steps, int rounds, Effort effort, const Limit
             {},
             fmt::format("{} steps are needed and have a round each, more than {}", bounds_.least_steps(), rounds)};
   steps = std::min(steps, rounds);
-  if (bounds_.refutes(pieces, steps, rounds)) return {Outcome::unsat, {}, "a cut of the time-expanded network"};
+  if (!effort.spent() && bounds_.refutes(pieces, steps, rounds))
+    return {Outcome::unsat, {}, "a cut of the time-expanded network"};
   if (!searchable(pieces))
     return {Outcome::unknown, {}, fmt::format("more than {} chunks are not searched", kMostChunks)};
   for (const Routed& routed : easy(pieces))
     if (routed.steps <= steps && routed.rounds <= rounds) return {Outcome::sat, routed.sends, ""};
   auto& asked = asked_[{pieces, steps, rounds}];
+  if (!asked && effort.spent()) return {Outcome::unknown, {}, kNoEffortLeft};
   if (!asked) asked = ask(pieces, steps, rounds);
   return go_on(*asked, effort, limits);
 }
@@ -113,6 +118,14 @@ void Search::flood(int pieces) {
   if (std::optional<Routed> routed = flooding(problem(pieces))) easy_[pieces].push_back(std::move(*routed));
 }
 
+// By a search for so many or more steps.
+bool Search::is_refuted(int pieces, int steps, int rounds) const {
+  return std::ranges::any_of(asked_, [&](const auto& one) {
+    const std::vector<int>& size = one.first;
+    return size[0] == pieces && size[1] >= steps && size[2] == rounds && one.second && one.second->refuted;
+  });
+}
+
 std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
   auto asked = std::make_unique<Asked>();
   asked->problem = problem(pieces);
@@ -123,12 +136,12 @@ std::unique_ptr<Search::Asked> Search::ask(int pieces, int steps, int rounds) {
   const int first = std::max(bounds_.least_steps(), 1);
   int turn = 0;
   for (int tried = first; tried <= std::min(steps, first + kMostStepsTried); ++tried) {
-    if (tried < steps && bounds_.refutes(pieces, tried, rounds)) continue;
+    if (tried < steps && (is_refuted(pieces, tried, rounds) || bounds_.refutes(pieces, tried, rounds))) continue;
     std::vector<RoundsRange> ranges = bounds_.ranges(pieces, tried, rounds);
     std::int64_t share = 1;
     for (const Action& action : asked->actions)
-      asked->attempts.push_back(
-          {&action, tried, ranges, share++, turn, Encoding::estimate(asked->problem, action, ranges), nullptr, false});
+      asked->attempts.push_back({&action, tried, ranges, share++, turn,
+                                 Encoding::estimate(asked->problem, action, ranges), 0, nullptr, false});
     ++turn;
   }
   return asked;
@@ -160,12 +173,14 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (limits.reached()) return {Outcome::unknown, {}, "the time was up"};
       if (!attempt.encoding && attempt.literals > literals_in(limits)) continue;
       tried = true;
-      const std::int64_t turn = conflicts / attempt.share;
-      const std::int64_t work = turn * (1 + attempt.literals / kCheapLiterals);
-      if (effort.left != nullptr && *effort.left < work)
-        return {Outcome::unknown, {}, "the effort for all questions together was used up"};
+      const std::int64_t weight = 1 + attempt.literals / kCheapLiterals;
+      std::int64_t turn = conflicts / attempt.share;
+      if (effort.left != nullptr) turn = std::min(turn, *effort.left / weight);
+      if (turn < 1) return {Outcome::unknown, {}, kNoEffortLeft};
+      const std::int64_t before = attempt.conflicts;
       const Outcome outcome = attempt_once(asked, attempt, turn, limits);
-      if (effort.left != nullptr) *effort.left -= outcome == Outcome::unknown ? work : work / kDecidedEarly;
+      if (effort.left != nullptr)
+        *effort.left -= (attempt.conflicts - before) * weight + attempt.literals / kLiteralsAConflict;
       if (outcome == Outcome::sat) break;
       if (asked.refuted) return {Outcome::unsat, {}, proof};
     }
@@ -186,7 +201,9 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
       if (attempt.literals > most) throw std::bad_alloc();
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
+    const std::int64_t before = attempt.encoding->conflicts();
     outcome = attempt.encoding->solve(conflicts, limits);
+    attempt.conflicts += attempt.encoding->conflicts() - before;
     if (outcome == Outcome::sat) asked.found = attempt.encoding->solution();
   } catch (const std::bad_alloc&) {
     attempt.encoding.reset();

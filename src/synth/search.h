@@ -20,6 +20,9 @@ enum class Orientation : std::uint8_t { forward, reversed };
 struct Effort {
   std::int64_t conflicts = 0;    // 0: until the limits are reached
   std::int64_t* left = nullptr;  // budget that several questions share; each subtracts its work
+
+  // Then only what is known is answered: even bounds take time.
+  bool spent() const { return left != nullptr && *left < 1; }
 };
 
 struct Found {
@@ -52,6 +55,7 @@ class Search {
   struct Attempt;  // one formula
   struct Asked;    // all formulas of one question
   Problem problem(int pieces) const;
+  bool is_refuted(int pieces, int steps, int rounds) const;
   std::unique_ptr<Asked> ask(int pieces, int steps, int rounds);
   Found go_on(Asked& asked, Effort effort, const Limits& limits);
   Outcome attempt_once(Asked& asked, Attempt& attempt, std::int64_t conflicts, const Limits& limits);

@@ -92,16 +92,17 @@ Ratio Synthesizer::least_rounds_per_chunk() {
 }
 
 // The fewest rounds that the cuts allow.
-int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps) {
-  const auto [at, fresh] = least_rounds_.emplace(std::vector{&half == &copies_ ? 0 : 1, pieces, steps}, 0);
-  if (!fresh) return at->second;
+int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps, const Effort& effort) {
+  const std::vector<int> size{&half == &copies_ ? 0 : 1, pieces, steps};
+  if (const auto known = least_rounds_.find(size); known != least_rounds_.end()) return known->second;
   Bounds& bounds = half->bounds();
-  if (steps < bounds.least_steps()) return at->second = kUnreachable;
+  if (steps < bounds.least_steps()) return kUnreachable;
   const Ratio per_piece = bounds.least_rounds_per_piece();
   const std::int64_t floor = (per_piece.numerator * pieces + per_piece.denominator - 1) / per_piece.denominator;
+  int open = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable));
+  if (effort.spent()) return open;
   // If a number of rounds is refuted, so are all smaller numbers: gallop past the last refuted number, then bisect.
-  int refuted = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(floor, steps), kUnreachable)) - 1;
-  int open = refuted + 1;
+  int refuted = open - 1;
   for (int stride = 1; open < kUnreachable && bounds.refutes(pieces, steps, open); stride *= 2) {
     refuted = open;
     open = std::min(open + stride, kUnreachable);
@@ -110,7 +111,7 @@ int Synthesizer::least_rounds(std::optional<Search>& half, int pieces, int steps
     const int middle = refuted + (open - refuted) / 2;
     (bounds.refutes(pieces, steps, middle) ? refuted : open) = middle;
   }
-  return at->second = open;
+  return least_rounds_[size] = open;
 }
 
 bool Synthesizer::refutes(const Size& size) {
@@ -119,7 +120,8 @@ bool Synthesizer::refutes(const Size& size) {
     return (copies_ ? copies_ : inverses_)->bounds().refutes(pieces, size.steps, size.rounds);
   if (topology_.ranks == 1) return false;
   for (int gather = copies_->bounds().least_steps(); gather < size.steps; ++gather)
-    if (least_rounds(copies_, pieces, gather) + least_rounds(inverses_, pieces, size.steps - gather) <= size.rounds)
+    if (least_rounds(copies_, pieces, gather, {}) + least_rounds(inverses_, pieces, size.steps - gather, {}) <=
+        size.rounds)
       return false;
   return true;
 }
@@ -158,7 +160,8 @@ Answer Synthesizer::compose(const Size& size, Effort effort, const Limits& limit
   Answer answer{Outcome::unsat, std::nullopt, "a cut of the time-expanded network of each split into two phases"};
   for (const int steps : gather_steps) {
     if (topology_.ranks > 1 &&
-        least_rounds(copies_, pieces, steps) + least_rounds(inverses_, pieces, size.steps - steps) > size.rounds)
+        least_rounds(copies_, pieces, steps, effort) + least_rounds(inverses_, pieces, size.steps - steps, effort) >
+            size.rounds)
       continue;
     if (limits.reached()) return {Outcome::unknown, std::nullopt, "the time was up"};
     Answer split = compose(pieces, {size.chunks, steps, 0}, size, effort, limits);
@@ -204,8 +207,8 @@ std::optional<Answer> Synthesizer::easy(int pieces, const Size& size) {
 // steps and rounds.
 Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits) {
   const int other_steps = both.steps - gather.steps;
-  const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps) : 0;
-  const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps) : 0);
+  const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps, effort) : 0;
+  const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps, effort) : 0);
   Answer answer{Outcome::unsat, std::nullopt, "no AllGather is left that the solver did not refute"};
   for (int rounds = first; rounds <= last; ++rounds) {
     const Found copied = copies_->find(pieces, gather.steps, rounds, effort, limits);

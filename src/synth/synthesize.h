@@ -48,7 +48,7 @@ class Synthesizer {
   std::optional<Answer> easy(int pieces, const Size& size);
   Answer compose(const Size& size, Effort effort, const Limits& limits);
   Answer compose(int pieces, const Size& gather, const Size& both, Effort effort, const Limits& limits);
-  int least_rounds(std::optional<Search>& half, int pieces, int steps);
+  int least_rounds(std::optional<Search>& half, int pieces, int steps, const Effort& effort);
   Answer checked(schedule::Schedule schedule, const Size& size) const;
 
   topology::Topology topology_;

@@ -191,6 +191,50 @@ TEST_CASE("effort that is counted in conflicts gives the same answer every time"
   CHECK(std::equal(one.schedule->sends.begin(), one.schedule->sends.end(), other.schedule->sends.begin(), same));
 }
 
+TEST_CASE("questions pay for their conflicts, and without effort only what is known is answered") {
+  constexpr std::int64_t kMost = 20000;
+  std::int64_t left = kMost;
+  const Effort shared{kMost, &left};
+  Synthesizer synthesizer(topology::preset("dgx1v"), allgather, 0);
+  CHECK(synthesizer.find({1, 1, 1}, shared, {}).outcome == Outcome::unsat);
+  CHECK(left == kMost);
+  REQUIRE(synthesizer.find({6, 3, 7}, shared, {}).outcome == Outcome::sat);
+  CHECK(left < kMost - 100);
+  CHECK(left > kMost - 5000);
+  const std::int64_t before = left;
+  CHECK(synthesizer.find({6, 3, 7}, shared, {}).outcome == Outcome::sat);
+  CHECK(left == before);
+  left = 0;
+  CHECK(shared.spent());
+  CHECK(synthesizer.find({6, 3, 7}, shared, {}).outcome == Outcome::sat);
+  CHECK(synthesizer.find({5, 3, 6}, shared, {}).outcome == Outcome::unknown);
+  const std::vector<Size> easy = synthesizer.easy_sizes(2);
+  REQUIRE(!easy.empty());
+  CHECK(synthesizer.find(easy.front(), shared, {}).outcome == Outcome::sat);
+  left = kMost;
+  CHECK(Synthesizer(topology::preset("pcie8"), allgather, 0).find({1, 1, 7}, shared, {}).outcome == Outcome::unsat);
+  CHECK(left > kMost - 100);  // several formulas, hardly any conflict
+  left = 50;
+  CHECK(synthesizer.find({6, 3, 8}, shared, {}).outcome != Outcome::unsat);
+  CHECK(left > -50);
+}
+
+TEST_CASE("what is refuted for more steps is not tried again with fewer") {
+  std::int64_t left = 20000;
+  const Effort shared{20000, &left};
+  Synthesizer both(topology::preset("pcie8"), broadcast, 0);
+  REQUIRE(both.find({2, 2, 3}, shared, {}).outcome == Outcome::unsat);
+  const std::int64_t first = 20000 - left;
+  CHECK(first > 0);
+  left = 20000;
+  REQUIRE(both.find({2, 3, 3}, shared, {}).outcome == Outcome::unsat);
+  const std::int64_t second = 20000 - left;
+  left = 20000;
+  Synthesizer one(topology::preset("pcie8"), broadcast, 0);
+  REQUIRE(one.find({2, 3, 3}, shared, {}).outcome == Outcome::unsat);
+  CHECK(second < 20000 - left);
+}
+
 TEST_CASE("links that lead one way only are used backwards by what combines") {
   topology::Topology ring = topology::host(4);
   std::erase_if(ring.links, [](const topology::Link& link) { return link.dst != (link.src + 1) % 4; });
