@@ -209,6 +209,11 @@ Answer Synthesizer::compose(int pieces, const Size& gather, const Size& both, Ef
   const int other_steps = both.steps - gather.steps;
   const int first = topology_.ranks > 1 ? least_rounds(copies_, pieces, gather.steps, effort) : 0;
   const int last = both.rounds - (topology_.ranks > 1 ? least_rounds(inverses_, pieces, other_steps, effort) : 0);
+  // The shorter half is sooner refuted, and then the longer one need not be found.
+  if (other_steps < gather.steps) {
+    const Found most = inverses_->find(pieces, other_steps, both.rounds - first, effort, limits);
+    if (most.outcome != Outcome::sat) return {most.outcome, std::nullopt, most.reason};
+  }
   Answer answer{Outcome::unsat, std::nullopt, "no AllGather is left that the solver did not refute"};
   for (int rounds = first; rounds <= last; ++rounds) {
     const Found copied = copies_->find(pieces, gather.steps, rounds, effort, limits);

@@ -235,6 +235,13 @@ TEST_CASE("what is refuted for more steps is not tried again with fewer") {
   CHECK(second < 20000 - left);
 }
 
+TEST_CASE("an AllReduce of unequal halves begins with the shorter one, which is sooner refuted") {
+  std::int64_t left = 20000;
+  Synthesizer synthesizer(topology::preset("pcie8"), Collective::allreduce, 0);
+  CHECK(synthesizer.find({24, 3, 42}, Effort{20000, &left}, {}).outcome == Outcome::unsat);
+  CHECK(left > 20000 - 500);  // the AllGather of two steps takes two thousand
+}
+
 TEST_CASE("links that lead one way only are used backwards by what combines") {
   topology::Topology ring = topology::host(4);
   std::erase_if(ring.links, [](const topology::Link& link) { return link.dst != (link.src + 1) % 4; });
