@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -48,6 +49,11 @@ constexpr double kNear = 0.96;
 constexpr double kNearByTime = 0.978;
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
+// Flat schedules of more slices together are not all simulated to the end, but only this part of each.
+constexpr double kMostFlatSlices = 1 << 20;
+constexpr double kBriefly = 1.0 / 32;
+// A flat schedule of more slices is simulated for a part of the bytes, and takes in proportion.
+constexpr double kMostSlicesOfOne = 1 << 20;
 // Nor is a schedule simulated whose busiest link alone takes this part of the fastest time.
 constexpr double kGoodEnough = 0.98;
 
@@ -149,8 +155,16 @@ class Foreseen {
       if (const double us = cost->time_us(options.bytes, slice); us < closed_.time_us) closed_ = {0, us, slice};
   }
 
-  // By the closed form; a flat schedule has none, and then nothing is known: 0.
+  // By the closed form; a flat schedule has none, and then nothing is known, 0, before look_briefly().
   const Prediction& closed() const { return closed_; }
+
+  // Takes the time of a part of the bytes for what is foreseen of all.
+  void look_briefly() {
+    schedule::SimulationOptions part = options_;
+    part.bytes *= kBriefly;
+    closed_ = {0, schedule::simulate(*candidate_->schedule, part).time_us / kBriefly, options_.slice_bytes};
+  }
+  double slices() const { return slices_in_all(candidate_->schedule, options_); }
   bool has_closed() const { return candidate_->cost != nullptr; }
 
   std::size_t sends() const { return candidate_->schedule.sends(); }
@@ -229,8 +243,10 @@ class Foreseen {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     if (candidate_->cost == nullptr) {
-      options.stop_after_us = limit_us;
-      return simulator.run(options).time_us;
+      const double part = std::min(1.0, kMostSlicesOfOne / slices());
+      options.bytes *= part;
+      options.stop_after_us = limit_us * part;
+      return simulator.run(options).time_us / part;
     }
     const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
     if (!is_simulated(slice_bytes)) return closed_us;
@@ -289,10 +305,13 @@ class Predictor {
   // The flat form tells better than the closed one how busy links are, where it is no long way to it.
   bool too_busy(const Foreseen& one) const { return !one.by_time() && one.busy_us() >= kGoodEnough * least_us_; }
 
-  // Without composites all are simulated to the end: few ranks, and people compare them.
+  // Without composites all are simulated to the end if that takes no long time: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {
-    if (!composites_) return one.simulated(std::numeric_limits<double>::infinity());
-    if (one.busy_us() >= kGoodEnough * least_us_) return one.guess();
+    const bool brief = one.closed().time_us > 0;
+    if (!composites_ && !brief) return one.simulated(std::numeric_limits<double>::infinity());
+    if (one.busy_us() >= kGoodEnough * least_us_)
+      return brief ? Prediction{0, std::max(one.closed().time_us, least_us_ * (1 + kSame)), one.closed().slice_bytes}
+                   : one.guess();
     const Prediction prediction = one.simulated(least_us_);
     least_us_ = std::min(least_us_, prediction.time_us);
     return prediction;
@@ -312,6 +331,15 @@ class Predictor {
   double least_us_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
+
+// Those that cannot be simulated are left to the predictor, which leaves them out.
+void look_briefly(std::vector<std::pair<std::size_t, Foreseen>>& foreseen) {
+  for (auto& [index, one] : foreseen) try {
+      one.look_briefly();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_argument) throw;
+    }
+}
 
 }  // namespace
 
@@ -390,6 +418,10 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
         candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank() < kLeastFrameBytes;
     if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
+  const bool flat = std::ranges::none_of(foreseen, [](const auto& one) { return one.second.has_closed(); });
+  const double slices = std::accumulate(foreseen.begin(), foreseen.end(), 0.0,
+                                        [](double sum, const auto& one) { return sum + one.second.slices(); });
+  if (flat && slices > kMostFlatSlices) look_briefly(foreseen);
   // The most promising first, so that few are simulated: what simulations have shown, then by the closed form, and of
   // forms of one composite that with an order by time. What has no closed form last.
   std::stable_sort(foreseen.begin(), foreseen.end(), [](const auto& a, const auto& b) {

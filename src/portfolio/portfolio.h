@@ -54,8 +54,9 @@ struct Pipeline {
 
 // Simulated times, fastest first. Composites use their closed form where a simulation would take too long, and where it
 // is so far above the fastest that a simulation would not change the choice; a simulation stops at the fastest time so
-// far and guesses the rest. Composites may be cut into shorter slices. Candidates on
-// links without figures, and frames of a few bytes, are left out. `count` counts elements as the C call does.
+// far and guesses the rest. Where there are no composites, simulations are cut short in long calls alone. Composites
+// may be cut into shorter slices. Candidates on links without figures, and frames of a few bytes, are left out. `count`
+// counts elements as the C call does.
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline);
 

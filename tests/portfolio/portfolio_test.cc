@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -332,6 +333,22 @@ bool has_even_trees(const topology::Topology& machine, Collective collective) {
 }
 
 }  // namespace
+
+TEST_CASE("a long call on one host is foreseen by parts of simulations, and the fastest schedule is chosen") {
+  constexpr double kBytes = 400 << 20;
+  const auto all = portfolio::candidates(topology::preset("nvpairs4"), Collective::allgather, 0);
+  schedule::SimulationOptions options{.bytes = kBytes, .slice_bytes = 4096, .slots = 4};
+  options.lane_bytes = schedule::kLaneBytes;
+  options.detail = schedule::Detail::totals;
+  const auto predictions = portfolio::predict(all, options);
+  REQUIRE(predictions.size() == all.size());
+  double least_us = std::numeric_limits<double>::infinity();
+  for (const portfolio::Candidate& one : all)
+    least_us = std::min(least_us, schedule::simulate(*one.schedule, options).time_us);
+  const double chosen_us = schedule::simulate(*all[predictions.front().candidate].schedule, options).time_us;
+  CHECK(chosen_us <= 1.002 * least_us);
+  CHECK(predictions.front().time_us == Approx(chosen_us).epsilon(0.002));
+}
 
 TEST_CASE("a long AllReduce over hosts with slow links beside fast ones enters the slow ones at many devices") {
   const topology::Topology machine = slow_beside_fast();
