@@ -219,14 +219,15 @@ std::optional<std::vector<WholeTree>> unit_trees(const Links& links, Rank root, 
   return pack_whole(links, demands_of(links, root, rate), 1, 1);
 }
 
-std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate) {
+std::optional<FewestTrees> fewest_trees(const Links& links, Rank root, Amount rate, LeastNumber least) {
   auto trees = pack_whole(links, demands_of(links, root, rate), 1);
   if (!trees) return std::nullopt;
   FewestTrees result;
   result.trees = std::move(*trees);
   result.listed = result.trees.size();
-  result.least = least_number(links, root, rate);
-  if (auto listed = all_trees(links, root, kMostListedTrees)) {
+  auto listed = all_trees(links, root, kMostListedTrees);
+  if (listed || least == LeastNumber::always) result.least = least_number(links, root, rate);
+  if (listed) {
     result.listed = listed->size();
     improve(Improver(links, rate, std::move(*listed)), result);
   }

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "treegen/packing/fewest.h"
 
 namespace sccl::treegen {
 namespace {
@@ -65,12 +64,12 @@ bool take_shallow(const Links& links, Goal goal, Packing& packing) {
   return true;
 }
 
-void pack_from_root(const Links& links, Rank root, TreeWeights weights, Packing& packing) {
+void pack_from_root(const Links& links, Rank root, const PackOptions& options, Packing& packing) {
   packing.bound = broadcast_bound(links, root);
   const Amount rate = packing.bound.rate.numerator();  // a whole number (Edmonds)
   std::optional<FewestTrees> fewest;
-  if (weights == TreeWeights::any) {
-    fewest = fewest_trees(links, root, rate);
+  if (options.weights == TreeWeights::any) {
+    fewest = fewest_trees(links, root, rate, options.least_number);
   } else if (auto trees = unit_trees(links, root, rate)) {
     fewest = FewestTrees{std::move(*trees), static_cast<std::size_t>(rate), static_cast<int>(rate), false, false};
   }
@@ -181,7 +180,7 @@ Packing pack(const Topology& topology, Collective collective, Rank root, const P
   switch (collective) {
     case Collective::broadcast:
     case Collective::reduce:
-      pack_from_root(links, root, options.weights, packing);
+      pack_from_root(links, root, options, packing);
       break;
     case Collective::allgather:
     case Collective::reducescatter:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "treegen/graph/bounds.h"
+#include "treegen/packing/fewest.h"
 #include "treegen/packing/mwu.h"
 #include "treegen/packing/tree_program.h"
 
@@ -19,6 +20,7 @@ enum class TreeWeights {
 struct PackOptions {
   CapacityUnit capacity_unit = CapacityUnit::lanes;
   TreeWeights weights = TreeWeights::any;
+  LeastNumber least_number = LeastNumber::always;
 };
 
 // Why `optimum` cannot be exceeded. With shared sets, or capacities that differ by direction, packings may stay below
@@ -39,7 +41,7 @@ struct Packing {
   Bound bound;  // the cut or partition; it is above `optimum` unless it is the proof
   std::vector<WeightedRoute> routes;
   int candidates = 0;   // trees examined
-  int least_trees = 0;  // for broadcast and reduce: the least number of trees of any optimal packing
+  int least_trees = 0;  // for broadcast and reduce: no optimal packing has fewer trees
   bool fewest_proved = false;
   bool least_depth_proved = false;
 
