@@ -52,6 +52,15 @@ constexpr double kNear = 0.96;
 constexpr double kNearByTime = 0.978;
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
+// The more work simulations were, the more a long one must promise to gain: its closed form must be below this many
+// times the fastest time, which after work of 0.2 s is a fourteenth less than it. That leaves out what is at most a
+// fiftieth faster, on clusters whose plans took up to 0.9 s.
+constexpr double kLongWork = 60000;  // in simulated slices, at 0.15 us each
+constexpr double kNearAtFirst = 1.25;
+constexpr double kNearPerWork = 2.2e-7;
+// Of a flat form and its simulator for each send, and of an order with it, as so many simulated slices.
+constexpr double kWorkOfFlatForm = 2;
+constexpr double kWorkOfOrder = 6;
 // Flat schedules of more slices together are not all simulated to the end, but only this part of each.
 constexpr double kMostFlatSlices = 1 << 20;
 constexpr double kBriefly = 1.0 / 32;
@@ -197,12 +206,13 @@ class Foreseen {
   // The same of a composite, by its closed form: hardly ever less, and the flat form is not needed.
   double closed_busy_us() const { return candidate_->cost->busy_us(options_.bytes); }
 
-  // A composite that takes longer than `limit_us` gets a guess above it.
-  Prediction simulated(double limit_us) const {
+  // A composite that takes longer than `limit_us` gets a guess above it. Adds to `work` what that took.
+  Prediction simulated(double limit_us, double& work) const {
     const schedule::Simulator simulator(*candidate_->schedule);
+    work += work_of_form();
     Prediction best{0, std::numeric_limits<double>::infinity(), 0};
     const auto simulate = [&](double slice) {
-      const double us = time_us(simulator, slice, std::min(limit_us, best.time_us));
+      const double us = time_us(simulator, slice, std::min(limit_us, best.time_us), work);
       if (us < best.time_us) best = {0, us, slice};
     };
     // The most promising first: a simulation of the others stops at its time.
@@ -210,6 +220,13 @@ class Foreseen {
     for (const double slice : slices_)
       if (!has_closed() || slice != closed_.slice_bytes) simulate(slice);
     return best;
+  }
+
+  // Of the most promising simulation, if it runs to the end.
+  double least_work() const {
+    schedule::SimulationOptions options = options_;
+    options.slice_bytes = closed_.slice_bytes;
+    return work_of_form() + slices_in_all(candidate_->schedule, options);
   }
 
   // Whether a simulation of some size of slices takes a short time. If not, the flat form is not needed.
@@ -228,6 +245,10 @@ class Foreseen {
   }
 
  private:
+  double work_of_form() const {
+    return (by_time() ? kWorkOfOrder : kWorkOfFlatForm) * static_cast<double>(candidate_->schedule.sends());
+  }
+
   bool may_be_same(const Foreseen& other) const {
     const FlatForm& a = candidate_->schedule;
     const FlatForm& b = other.candidate_->schedule;
@@ -242,7 +263,7 @@ class Foreseen {
     return slices_in_all(candidate_->schedule, options) <= kMostSimulatedSlices;
   }
 
-  double time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us) const {
+  double time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us, double& work) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     if (candidate_->cost == nullptr) {
@@ -255,6 +276,7 @@ class Foreseen {
     if (!is_simulated(slice_bytes)) return closed_us;
     options.stop_after_us = limit_us;
     const schedule::Simulation simulation = simulator.run(options);
+    work += static_cast<double>(simulation.arrived);
     return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;
   }
 
@@ -283,7 +305,7 @@ class Predictor {
     if (twin != simulated_.end()) return twin->second;
     for (const auto& [known, prediction] : simulated_)
       if (known->same(one)) return prediction;
-    const Prediction prediction = one.simulated(least_us_);
+    const Prediction prediction = one.simulated(least_us_, work_);
     least_us_ = std::min(least_us_, prediction.time_us);
     if (one.by_time()) {
       --of(one).left;
@@ -300,6 +322,8 @@ class Predictor {
   bool gains_little(const Foreseen& one) const {
     if (one.fitted()) return false;
     if (one.by_time() && of(one).left == 0) return true;
+    if (one.least_work() >= kLongWork && one.closed().time_us >= (kNearAtFirst - kNearPerWork * work_) * least_us_)
+      return true;
     if (one.sends() >= kFewSends && one.closed().time_us >= fitted_us_) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;
     return one.closed().time_us >= (one.by_time() ? kNearByTime : kNear) * of(one).least_us;
@@ -311,11 +335,11 @@ class Predictor {
   // Without composites all are simulated to the end if that takes no long time: few ranks, and people compare them.
   Prediction predict_flat(const Foreseen& one) {
     const bool brief = one.closed().time_us > 0;
-    if (!composites_ && !brief) return one.simulated(std::numeric_limits<double>::infinity());
+    if (!composites_ && !brief) return one.simulated(std::numeric_limits<double>::infinity(), work_);
     if (one.busy_us() >= kGoodEnough * least_us_)
       return brief ? Prediction{0, std::max(one.closed().time_us, least_us_ * (1 + kSame)), one.closed().slice_bytes}
                    : one.guess();
-    const Prediction prediction = one.simulated(least_us_);
+    const Prediction prediction = one.simulated(least_us_, work_);
     least_us_ = std::min(least_us_, prediction.time_us);
     return prediction;
   }
@@ -332,6 +356,7 @@ class Predictor {
   std::array<ByTime, 2> by_time_;
   double fitted_us_ = std::numeric_limits<double>::infinity();  // the least of those
   double least_us_ = std::numeric_limits<double>::infinity();
+  double work_ = 0;  // of simulations and what comes before them, in slices
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
 

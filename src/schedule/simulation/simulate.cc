@@ -473,6 +473,7 @@ class Engine {
     Simulation simulation;
     simulation.time_us = end_ / kPsPerUs;
     simulation.slices = slices_total_;
+    simulation.arrived = applied_;
     for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
       const EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
       if (!state.used) continue;

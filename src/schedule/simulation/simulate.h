@@ -68,6 +68,7 @@ struct Simulation {
   double time_us = 0;
   bool stopped = false;
   std::int64_t slices = 0;          // number of slices sent
+  std::int64_t arrived = 0;         // of these, until it stopped: what the simulation took
   std::vector<EdgeUse> edges;       // used edges, ascending
   std::vector<Transfer> transfers;  // on each link in order of begin_us; empty with Detail::totals
 };
