@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -194,10 +195,11 @@ TEST_CASE("Grow takes new ranks in behind the old ones") {
 }
 
 TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") {
-  CHECK(failures(run_world(Mode::threads, 3, [](int rank, ncclComm_t comm) -> std::string {
+  const sccl_test::Stage ended;
+  CHECK(failures(run_world(Mode::threads, 3, [&](int rank, ncclComm_t comm) -> std::string {
           float value = 1;
-          if (rank == 0) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          if (rank != 1) {  // revokes later: a call that ends since a peer revoked has failed, and Split tells of it
+            ended.await(1);
           } else {
             std::thread revoker([comm] {
               std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -205,9 +207,10 @@ TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") 
             });
             const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
             revoker.join();
-            if (result == ncclSuccess) return "the call succeeded without rank 0";
+            ended.next();
+            if (result == ncclSuccess) return "the call succeeded without the others";
           }
-          if (rank == 0 && ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) != ncclSuccess) return "revoke";
+          if (rank != 1 && ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) != ncclSuccess) return "revoke";
           if (ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) != ncclInvalidArgument) return "twice";
           if (ncclCommFinalize(comm) != ncclInvalidArgument) return "finalize";
           ncclResult_t async = ncclInternalError;
@@ -224,44 +227,50 @@ TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") 
 }
 
 TEST_CASE("a rank that waits for one that revoked its communicator is told so, and by whom") {
-  for (const Mode mode : modes())
-    CHECK(failures(run_bare_world(mode, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+  for (const Mode mode : modes()) {
+    const sccl_test::Stage told_other;
+    CHECK(failures(run_bare_world(mode, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
             ncclComm_t comm = nullptr;
             if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
             float value = 1;
             if (auto failure = works(comm, rank, 2); !failure.empty()) return failure;
+            std::string wrong;
             if (rank == 1) {
               std::this_thread::sleep_for(std::chrono::milliseconds(100));
               if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) return describe("Revoke", r);
-              // Alive, and in no call: nothing else ends the other's wait. Long, since the other may run late.
-              std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+              // Alive, and in no call: nothing else ends the other's wait.
+              told_other.await(1);
             } else {
               // A call that were not told would wait until the peer's process or communicator ends.
               const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
               const std::string told = ncclGetLastError(nullptr);
               if (result != ncclRemoteError || told.find("rank 1") == std::string::npos ||
                   told.find("revoked its communicator") == std::string::npos)
-                return describe("AllReduce", result) + ": " + told;
+                wrong = describe("AllReduce", result) + ": " + told;
+              told_other.next();
             }
             ncclCommAbort(comm);
-            return "";
+            return wrong;
           })) == "");
+  }
 }
 
 TEST_CASE("abort of the parent ends a Split that waits for a missing rank") {
-  CHECK(failures(run_bare_world(Mode::threads, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+  const sccl_test::Stage ended;
+  CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
           ncclComm_t comm = nullptr;
           if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
           if (rank == 1) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            ended.await(1);
             return ncclCommDestroy(comm) == ncclSuccess ? "" : "destroy";
           }
           std::thread aborter([comm] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
             ncclCommAbort(comm);
           });
           ncclComm_t child = nullptr;
           const ncclResult_t result = ncclCommSplit(comm, 0, 0, &child, nullptr);
+          ended.next();
           aborter.join();
           return result == ncclInvalidUsage ? "" : describe("Split", result);
         })) == "");

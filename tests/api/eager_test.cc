@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "collective_case.h"
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -228,15 +229,22 @@ TEST_CASE("ranks that reduce different counts as they come are told both calls")
 
 TEST_CASE("a rank that does not come is named, and nobody waits for it after an abort") {
   const Eager eager(GENERATE_COPY(from_range(std::begin(kForms), std::end(kForms))));
-  ::setenv("SCCL_TIMEOUT_MS", "300", 1);
+  ::setenv("SCCL_TIMEOUT_MS", "1000", 1);
+  const sccl_test::Stage ready, ended;
   const auto texts = run_world(Mode::threads, 4, [&](int rank, ncclComm_t comm) -> std::string {
     if (rank == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      ended.await(3);
       return "";
     }
+    ready.next();
+    ready.await(3);
     float value = 1;
-    return ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess ? "passed"
-                                                                                              : ncclGetLastError(comm);
+    const std::string text = ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess
+                                 ? "passed"
+                                 : ncclGetLastError(comm);
+    ended.next();
+    ended.await(3);  // nobody leaves before all know whom they miss
+    return text;
   });
   ::unsetenv("SCCL_TIMEOUT_MS");
   for (const int rank : {0, 1, 3})

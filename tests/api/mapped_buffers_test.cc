@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "collective_case.h"
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -196,20 +197,22 @@ TEST_CASE("a buffer that was freed is forgotten by the peers, also when the next
 }
 
 TEST_CASE("a rank that never comes to compare buffers is named when the call is aborted", "[processes]") {
-  const auto results = run_bare_world(Mode::processes, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+  const sccl_test::Stage ended;
+  const auto results = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
     if (rank == 1) {
-      ::usleep(600000);
+      ended.await(1);
       ncclCommAbort(comm);
       return "";
     }
     Buffer in(kCount), out(kCount);
     std::thread aborter([comm] {
-      ::usleep(200000);
+      ::usleep(400000);
       ncclCommAbort(comm);
     });
     const std::string wrong = all_reduce(rank, 2, comm, in, out, kCount);
+    ended.next();
     aborter.join();
     return contains(wrong, "aborted while in AllReduce") && contains(wrong, "waiting for rank 1") ? ""
                                                                                                   : "told: " + wrong;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -190,9 +191,10 @@ TEST_CASE("registration handles are kept, and wrong ones noticed") {
 }
 
 TEST_CASE("Revoke ends a rank that waits for a signal") {
-  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+  const sccl_test::Stage ended;
+  CHECK(failures(run_world(Mode::threads, 2, [&](int rank, ncclComm_t comm) -> std::string {
           if (rank == 1) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            ended.await(1);
             return ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT) == ncclSuccess ? "" : "revoke";
           }
           std::thread revoker([comm] {
@@ -201,6 +203,7 @@ TEST_CASE("Revoke ends a rank that waits for a signal") {
           });
           ncclWaitSignalDesc_t wait{1, 1, 0, 0};
           const ncclResult_t result = ncclWaitSignal(1, &wait, comm, nullptr);
+          ended.next();
           revoker.join();
           return result == ncclInvalidUsage ? "" : describe("wait", result);
         })) == "");

@@ -13,9 +13,11 @@
 #include "gpu/captured.h"
 #include "gpu/failures.h"
 #include "gpu/logged.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
+using sccl_test::Stage;
 namespace {
 
 constexpr std::size_t kBytes = 2 << 20;
@@ -83,25 +85,6 @@ std::string run_cases_in(std::byte* first, std::byte* second, std::size_t bytes,
   case_memory() = {};
   return wrong;
 }
-
-// A counter that ranks see, whether they are threads or processes.
-class Stage {
- public:
-  Stage()
-      : at_(new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                std::atomic<int>(0)) {}
-  ~Stage() { ::munmap(at_, 4096); }
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-
-  void next() const { ++*at_; }
-  void await(int wanted) const {
-    while (at_->load() < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-
- private:
-  std::atomic<int>* at_;
-};
 
 constexpr float kMine = -7;
 constexpr std::size_t kFloats = 50000;

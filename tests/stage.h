@@ -1,0 +1,35 @@
+// A counter that ranks see, whether they are threads or processes: who waits for what another one has done waits for
+// that, not for a time that is long enough on a quiet machine.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <thread>
+
+namespace sccl_test {
+
+class Stage {
+ public:
+  Stage()
+      : at_(new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                std::atomic<int>(0)) {}
+  ~Stage() { ::munmap(at_, 4096); }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  void next() const { ++*at_; }
+  // Goes on after a minute: then another rank has failed, and its text is to be read.
+  void await(int wanted) const {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (at_->load() < wanted && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  std::atomic<int>* at_;
+};
+
+}  // namespace sccl_test
