@@ -9,6 +9,7 @@
 
 #include "gpu/failures.h"
 #include "gpu/logged.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -33,12 +34,15 @@ TEST_CASE("ranks whose calls differ are told both calls") {
 }
 
 TEST_CASE("abort ends a kernel that waits for a rank which never calls") {
+  const sccl_test::Stage called;
   const auto told = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
     std::vector<float> data(1000);
     std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
+    if (rank == 0) called.next();
+    called.await(1);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
     device.synchronize();
@@ -123,15 +127,18 @@ TEST_CASE("a call's own time limit ends with that call, and the next call may wa
                 ncclConfigExt_t limit{};
                 limit.key.vendorId = SCCL_CONFIG_VENDOR;
                 limit.key.optionId = SCCL_CONFIG_TIMEOUT_MS;
-                limit.val.i = 100;
+                limit.val.i = 1000;
                 ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
                 config.ext = &limit;
                 std::vector<float> data(1000, 1);
+                // What the first call prepares does not count, and both ranks come from it together.
+                if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
+                device.synchronize();
                 if (ncclAllReduceConfig(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm,
                                         device.stream(), &config) != ncclSuccess)
                   return told();
                 device.synchronize();
-                if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1800));
                 if (std::string wrong = reduce(comm, device.stream(), data, data.size()); !wrong.empty()) return wrong;
                 device.synchronize();
                 ncclResult_t state = ncclSuccess;

@@ -12,6 +12,7 @@
 #include "gpu/captured.h"
 #include "gpu/failures.h"
 #include "gpu/logged.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -286,9 +287,12 @@ TEST_CASE("a plugin that loses flushes gets no memory of a device, or an abort e
     CHECK(run_on_plugin() == Registrations{kTested, 0});
   }
   const Setting fault("SCCL_TEST_NET_FAULT", "lose-flush:3");
-  CHECK(failures(run_hosts(kEngines[1], {0, 1}, [](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+  const sccl_test::Stage called;
+  CHECK(failures(run_hosts(kEngines[1], {0, 1}, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
           std::vector<float> data(1000000);
           std::string text = reduce(comm, device.stream(), data, data.size());
+          called.next();
+          called.await(2);
           std::this_thread::sleep_for(std::chrono::milliseconds(200));
           if (ncclCommAbort(comm) != ncclSuccess) text += told();
           device.synchronize();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gpu/failures.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -127,6 +128,7 @@ TEST_CASE("two ranks that are given one stream outside a group are told so") {
 TEST_CASE("the default streams of two threads, which have one handle, are not taken for one stream") {
   fake_cuda_set_connections(32);
   void* const per_thread = reinterpret_cast<void*>(2);
+  const sccl_test::Stage ended;
   const auto texts = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     const OnDevice device;
     ncclComm_t comm = nullptr;
@@ -150,6 +152,8 @@ TEST_CASE("the default streams of two threads, which have one handle, are not ta
     ncclCommGetAsyncError(comm, &state);
     if (state != ncclSuccess) text += ncclGetLastError(comm);
     if (data[0] != 4) text += "wrong sum";
+    ended.next();
+    ended.await(2);
     ncclCommAbort(comm);
     const Spared spared;
     cuMemFreeHost(word);

@@ -10,9 +10,11 @@
 
 #include "gpu/captured.h"
 #include "gpu/windows.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
+using sccl_test::Stage;
 
 namespace {
 
@@ -89,12 +91,15 @@ TEST_CASE("transfers whose sizes differ end with an error") {
 TEST_CASE("abort ends a stream that waits for a rank which never calls") {
   for (const Mode mode : modes()) {
     const Setting path("SCCL_DEVICE_PATH", "streams");
+    const Stage called;
     const auto told = run_bare_world(mode, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
       const OnDevice device;
       ncclComm_t comm = nullptr;
       if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return ncclGetLastError(nullptr);
       std::vector<float> data(1000);
       std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
+      if (rank == 0) called.next();
+      called.await(1);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (ncclCommAbort(comm) != ncclSuccess) wrong += ncclGetLastError(nullptr);
       device.synchronize();
@@ -107,10 +112,11 @@ TEST_CASE("abort ends a stream that waits for a rank which never calls") {
 TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take nothing that it passed on") {
   const Setting algorithm("SCCL_ALGO", "ring");
   for (const Mode mode : modes()) {
+    const Stage failed;
     const auto told = run(mode, 4, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       std::vector<float> data(4000, 1);
-      if (rank == 0) {  // stays idle until the others have failed, whose calls wait for its own for a second
-        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      if (rank == 0) {  // stays idle until the others have failed
+        failed.await(2);
         return "";
       }
       std::string text = reduce(comm, device.stream(), data, data.size());
@@ -123,7 +129,10 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
       device.synchronize();
       ncclResult_t state = ncclSuccess;
       ncclCommGetAsyncError(comm, &state);
-      return text + (state == ncclSuccess ? "the call ended as if it had succeeded" : ncclGetLastError(comm));
+      text += state == ncclSuccess ? "the call ended as if it had succeeded" : ncclGetLastError(comm);
+      failed.next();
+      failed.await(2);
+      return text;
     });
     for (const int rank : {2, 3}) {
       INFO(told[static_cast<std::size_t>(rank)]);
@@ -135,23 +144,29 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
 
 TEST_CASE("a stream that waits too long ends with the rank that it waits for") {
   const Setting limit("SCCL_TIMEOUT_MS", "300");
+  const Stage over;
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(100000);
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(800));
+      over.await(1);
       return "";
     }
-    const std::string wrong = reduce(comm, device.stream(), data, data.size());
-    return wrong.empty() ? settled_error(comm, device) : wrong;
+    std::string wrong = reduce(comm, device.stream(), data, data.size());
+    if (wrong.empty()) wrong = settled_error(comm, device);
+    over.next();
+    return wrong;
   });
   INFO(told[0]);
   CHECK(contains(told[0], "waiting for rank 1"));
 }
 
 TEST_CASE("revoking a communicator ends the stream that waits") {
+  const Stage called;
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);
     std::string wrong = rank == 0 ? reduce(comm, device.stream(), data, data.size()) : "";
+    if (rank == 0) called.next();
+    called.await(1);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (ncclCommRevoke(comm, 0) != ncclSuccess) wrong += ncclGetLastError(nullptr);
     device.synchronize();
@@ -161,15 +176,17 @@ TEST_CASE("revoking a communicator ends the stream that waits") {
 }
 
 TEST_CASE("a call after a peer has been ended throws before anything is enqueued") {
+  const Stage ended;
   const auto told = run(Mode::threads, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
     std::vector<float> data(1000);
     if (rank == 0) {
       reduce(comm, device.stream(), data, data.size());
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       abort(comm, device);
+      ended.next();
       return "";
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // rank 0's call waits for this one for a second
+    ended.await(1);
     return reduce(comm, device.stream(), data, data.size());
   });
   INFO(told[1]);
@@ -218,13 +235,16 @@ TEST_CASE("who is told of a failure, or has aborted, has the buffers back from s
   for (const Mode mode : modes())
     for (const bool aborts : {false, true}) {
       INFO(name(mode) << (aborts ? " aborted" : " told"));
+      const Stage called;
       const auto told = run(mode, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
         std::vector<float> data(500000, 1);
         if (rank == 2) {  // leaves without a call
+          called.await(2);
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
           return "";
         }
         std::string text = reduce(comm, device.stream(), data, data.size());
+        called.next();
         if (!text.empty()) return aborts && contains(text, "aborted") ? "" : text;  // the other one was faster
         if (aborts) {
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -248,6 +268,7 @@ TEST_CASE("who is told of a failure has the window back from the others' streams
   fake_cuda_set_delays(1);
   for (const Mode mode : modes()) {
     INFO(name(mode));
+    const Stage called;
     const auto told = run(mode, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       constexpr std::size_t kCount = 200000;
       Buffer inbox(kCount, true), mine(kCount, true);
@@ -259,6 +280,7 @@ TEST_CASE("who is told of a failure has the window back from the others' streams
       ncclWaitSignalDesc_t wait{1, 2, 0, 0};
       std::string text;
       if (rank == 2) {  // leaves without a signal
+        called.await(2);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         ncclCommAbort(comm);
         comm = nullptr;
@@ -269,6 +291,7 @@ TEST_CASE("who is told of a failure has the window back from the others' streams
           if (ncclPutSignal(mine.data, kCount, ncclInt32, 1 - rank, window, 0, 0, 1, 0, comm, device.stream()) !=
               ncclSuccess)
             text = gpu_test::told();
+        called.next();
         if (const std::string error = async_error(comm); !contains(error, "rank")) text += "told: " + error;
       }
       std::fill(inbox.data, inbox.data + kCount, kMine);

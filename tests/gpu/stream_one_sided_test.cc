@@ -9,6 +9,7 @@
 #include "gpu/captured.h"
 #include "gpu/logged.h"
 #include "gpu/windows.h"
+#include "stage.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -159,23 +160,30 @@ TEST_CASE("a driver that captures no waits for values runs captured waits for si
 }
 
 TEST_CASE("abort ends a stream that waits for a signal") {
-  for (const Mode mode : modes())
-    CHECK(failures(run(mode, 2, [](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+  for (const Mode mode : modes()) {
+    const sccl_test::Stage called;
+    CHECK(failures(run(mode, 2, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
             if (rank == 0 && wait_for(1, comm, device) != ncclSuccess) return told();
+            if (rank == 0) called.next();
+            called.await(1);
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             return "";
           })) == "");
+  }
 }
 
 TEST_CASE("a stream that waits for a signal of an aborted rank is told so, and passes no signal on") {
   for (const Mode mode : modes()) {
-    const auto told = run(mode, 3, [](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
+    const sccl_test::Stage called;
+    const auto told = run(mode, 3, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       if (rank == 1) {
+        called.await(2);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         return "";
       }
       if (wait_for(rank == 0 ? 1 : 0, comm, device) != ncclSuccess) return gpu_test::told();
       if (rank == 0 && ncclSignal(2, 0, 0, 0, comm, device.stream()) != ncclSuccess) return gpu_test::told();
+      called.next();
       const std::string error = async_error(comm);
       device.synchronize();
       return error;
