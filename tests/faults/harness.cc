@@ -122,8 +122,8 @@ class RankProcess {
     // Early enough that rounds are left when the strike shows.
     const int strike_round = static_cast<int>(random() % static_cast<unsigned>(std::max(1, plan_.moment.rounds / 4)));
     std::thread aborter;
-    // A kill comes when the parent gets to it, however fast the calls are.
-    const bool until_failed = plan_.fault == Fault::kill;
+    // A kill comes when the parent gets to it, and an abort when its thread runs, however fast the calls are.
+    const bool until_failed = plan_.fault == Fault::kill || plan_.fault == Fault::abort;
     for (int round = 0; result == ncclSuccess && (until_failed || round < plan_.moment.rounds); ++round) {
       const bool strike = is_victim() && round == strike_round;
       if (strike && strike_self(comm, aborter)) break;

@@ -24,8 +24,8 @@ enum class Fault {
 
 const char* name(Fault fault);
 
-// What all ranks do when the victim is struck, again and again until a call fails or, where none was killed, `rounds`
-// are done.
+// What all ranks do when the victim is struck, again and again until a call fails or, where none was killed or
+// aborted, `rounds` are done.
 struct Moment {
   const char* name;
   bool makes_communicator;  // the moment is init itself

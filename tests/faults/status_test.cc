@@ -74,7 +74,7 @@ TEST_CASE("sccl status shows who waits for whom, and in which call", "[processes
           // A waiting rank tells for whom at its next look at its peers' health.
           for (int asked = 0; asked < 50 && !contains(text, "waiting for"); ++asked) text = sccl_status(process);
           for (const char* part : {"1 communicator", "\"tensor parallel\": rank 0 of 2",
-                                   "AllReduce(count=4096, float, sum), waiting for rank 1 for 0.", ", operation ",
+                                   "AllReduce(count=4096, float, sum), waiting for rank 1 for ", ", operation ",
                                    ": rank 1, slot 0", "between calls"})
             if (!contains(text, part)) return std::string("no '") + part + "' in:\n" + text;
           const std::string json = sccl_status(process, "--json");
