@@ -326,7 +326,10 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
     if (kind == nullptr) return;
     const compose::Verified known(
         one_host(topology, Collective::allreduce, std::move(kind), std::move(turns.roots), count, frames), verifier);
-    if (add_ordered(result, known, cluster)) least_us = std::min(least_us, result.back().cost.host_us_per_byte);
+    if (!add_ordered(result, known, cluster)) continue;
+    // An eighth of a second for half as many trees gained nothing on 93 clusters of 33 to 64 ranks.
+    if (topology->ranks > kMostFlatRanks) return;
+    least_us = std::min(least_us, result.back().cost.host_us_per_byte);
   }
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::string_view kEvenTrees = "even-trees";
 inline constexpr int kMostEvenTreeRanks = 64;  // on more, an order and the simulations of it take too long
 
 // Appends candidates if their busiest link is less busy than that of each candidate in `result`: clearly for AllReduce,
-// a little for the others, which are not tried for more than 32 ranks. Takes up to a fifth of a second.
+// a little for the others, which are not tried for more than 32 ranks. Takes up to a seventh of a second.
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier);
 
