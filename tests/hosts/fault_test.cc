@@ -54,7 +54,7 @@ TEST_CASE("a killed rank is named by every survivor of every host", "[processes]
 TEST_CASE("a rank that ends is named by its number in the child and by that in the parent", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
-  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
   check_all_ok(job.init());
   for (const int rank : {0, 1, 2, 3}) job.rank(rank).tell("split " + std::to_string(rank % 2) + " 0");
   check_all_ok(job.answers());
@@ -202,7 +202,7 @@ TEST_CASE("a rank whose payloads nobody takes names who should", "[processes]") 
 TEST_CASE("a host is not lost while some of its processes are stopped", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
-  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
   check_all_ok(job.init());
   check_all_ok(job.ask("allreduce 100"));
   job.rank(2).signal(SIGSTOP);
@@ -308,7 +308,7 @@ TEST_CASE("a child that a rank leaves behind does not hide the rank's end", "[pr
 
 TEST_CASE("a lost host is named with its ranks", "[processes]") {
   if (is_skipped()) return;
-  Waiting waiting({2, 3}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  Waiting waiting({2, 3}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
   SECTION("its cable is pulled") { waiting.hosts.set_link(1, false); }
   SECTION("what it sends is swallowed") { waiting.hosts.block(1, 0); }
   SECTION("all its processes are stopped") {
@@ -321,7 +321,7 @@ TEST_CASE("a lost host is named with its ranks", "[processes]") {
 TEST_CASE("a split that waits for a lost host names it with its ranks", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
-  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  Job job(hosts, {0, 0, 1, 1}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
   check_all_ok(job.init());
   job.tell("split 0 0", {2, 3});
   CHECK(job.rank(0).answer(1) == "(no answer)");
@@ -344,7 +344,7 @@ TEST_CASE("a call that cannot connect to a peer ends in time", "[processes]") {
                Catch::StartsWith("error") && Catch::Contains("rank 0") && Catch::Contains("alpha"));
   }
   SECTION("when the peer's host is lost") {
-    Job job(hosts, {0, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_HOST_TIMEOUT_MS", "800"}});
+    Job job(hosts, {0, 1}, {{"SCCL_NET", "ucx"}, {"SCCL_HOST_TIMEOUT_MS", "2000"}});
     check_all_ok(job.init());
     hosts.block(1, 0);
     job.tell("allreduce 100");
@@ -356,7 +356,7 @@ TEST_CASE("a call that cannot connect to a peer ends in time", "[processes]") {
 TEST_CASE("a lost host is told to ranks that wait for others alone, and to ranks that make no call", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta", "gamma"});
-  Job job(hosts, {0, 0, 1, 2}, {{"SCCL_HOST_TIMEOUT_MS", "800"}});
+  Job job(hosts, {0, 0, 1, 2}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
   check_all_ok(job.init());
   check_all_ok(job.ask("allreduce 100"));
   job.rank(0).tell("two 100 1 1 0");

@@ -216,7 +216,7 @@ TEST_CASE("ranks that miss a meeting of many are named, with the hosts of those 
   const RootProcess root;
   const UniqueId& id = root.id();
   auto hosts = start(2, 3, 2, [&](Rank rank) {
-    if (rank != 3) meet({&id, 1}, rank, 7, Deadline::in(std::chrono::milliseconds(700)));
+    if (rank != 3) meet({&id, 1}, rank, 7, Deadline::in(std::chrono::milliseconds(3000)));
     if (rank == 3) fail(ErrorCode::internal_error, "rank 3, 6 did not come in time (2 of 7 ranks");
   });
   check_all_told(hosts, "rank 3, 6 did not come in time (2 of 7 ranks", 6);
@@ -230,7 +230,7 @@ TEST_CASE("a rank that has met but answers no more is named", "[processes]") {
     bootstrap.all_gather({}, Deadline::in(std::chrono::seconds(20)));
     if (rank == 4)
       for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) bootstrap.check();
-    bootstrap.all_gather({}, Deadline::in(std::chrono::milliseconds(rank < 3 ? 10000 : 500)));
+    bootstrap.all_gather({}, Deadline::in(std::chrono::milliseconds(rank < 3 ? 10000 : 2000)));
   });
   check_all_told(hosts, "rank 4 on " + std::string(wire::own_host_name().data()), 6);
 }
