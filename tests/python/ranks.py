@@ -9,7 +9,7 @@ import traceback
 from datetime import timedelta
 
 
-def _enter(function, rank, ranks, store, results, timeout, place, arguments):
+def _enter(function, rank, ranks, store, results, ready, timeout, place, arguments):
     if place:
         place.enter()
     import torch.distributed as dist
@@ -18,6 +18,7 @@ def _enter(function, rank, ranks, store, results, timeout, place, arguments):
     torch.set_num_threads(1)
     outcome = ("lost", "")
     try:
+        ready.wait(100)  # on a busy machine imports end seconds apart, and `timeout` may be short
         if timeout is not None:
             dist.init_process_group("sccl", init_method=store, rank=rank, world_size=ranks,
                                     timeout=timedelta(seconds=timeout))
@@ -44,9 +45,11 @@ def run(function, ranks, *arguments, timeout=60, patience=120, present=None, hos
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         store = hosts.store() if hosts else "file://" + os.path.join(folder, "store")
-        started = {rank: context.Process(target=_enter, args=(function, rank, ranks, store, results, timeout,
+        present = list(present or range(ranks))
+        ready = context.Barrier(len(present))
+        started = {rank: context.Process(target=_enter, args=(function, rank, ranks, store, results, ready, timeout,
                                                               hosts and hosts.place(host_of[rank]), arguments))
-                   for rank in (present or range(ranks))}
+                   for rank in present}
         for process in started.values():
             process.start()
         outcomes = {}
