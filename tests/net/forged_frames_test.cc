@@ -93,6 +93,10 @@ RecordHead put_record(u64 window, u64 offset, u32 signal) {
 
 std::vector<std::byte> hello(int rank = 1, u64 nonce = kNonce) { return frame_of({{hello_of(rank)}}, 0, nonce); }
 
+u32 depth_of(const sccl::kernels::HostConnection& end) {
+  return end.short_bytes > 0 ? device::kNetworkSlotCount : end.depth;
+}
+
 // What rank 0 comes to think of rank 1, which sends these frames after its hello.
 std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std::byte>>& frames) {
   World world(2);
@@ -131,7 +135,8 @@ std::string verdict(const NamedEngine& engine, const std::vector<std::vector<std
     for (const auto& end : self.ends)
       if (end.ring != nullptr)
         for (u64 at = 0; at < device::kMostDepth; ++at)
-          if (at >= end.depth && end.ring->headers[at].flag != 0) throw std::runtime_error("written behind the ring");
+          if (at >= depth_of(end) && end.ring->headers[at].flag != 0)
+            throw std::runtime_error("written behind the ring");
   });
   return text;
 }
@@ -174,7 +179,9 @@ TEST_CASE("a frame that does not fit the state of a link ends it, with rank and 
       {"a record as long as there are numbers", longer_record(slot, ~0u), "bytes came in a frame"},
       {"nothing", {}, "bytes came, 16 is the least"},
       {"a later message", frame_of({{record(RecordType::slot, 0, 1, 64), 64}}, 1), "message 1 came where message 0"},
-      {"too many messages", frame_of(many(5, {record(RecordType::slot, 1, 0, 8), 8}), 1), "full ring"},
+      {"too many messages", frame_of(many(17, {record(RecordType::slot, 1, 0, 8), 8}), 1), "full ring of 16"},
+      {"too many long messages", frame_of(many(5, {record(RecordType::announcement, 1, 0, kSlotBytes), 0}), 1),
+       "full ring of 4"},
       {"too long a message", frame_of({{record(RecordType::slot, 2, 0, kSlotBytes / 4 + 8), kSlotBytes / 4 + 8}}, 1),
        "for a slot of"},
       {"too long a payload", frame_of({{record(RecordType::announcement, 0, 0, ~u64{0})}}, 1), "for a slot of"},

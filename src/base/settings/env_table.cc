@@ -18,8 +18,7 @@ constexpr auto kTable = std::to_array<Variable>({
      "Where only Ring or only Tree is left, as SCCL_ALGO=ring or trees; other algorithms of the original do not exist "
      "here."},
     {"NCCL_BLOCKING_WAIT", "0 | 1", "0", kIgnored, "PyTorch's: its waits block; nothing for the library to do."},
-    {"NCCL_BUFFSIZE", "bytes", "4194304", kBounded,
-     "Buffer of a channel: bounds the four slots of a connection together."},
+    {"NCCL_BUFFSIZE", "bytes", "4194304", kBounded, "Buffer of a channel: bounds all slots of a connection together."},
     {"NCCL_CGA_CLUSTER_SIZE", "0 .. 8", "4", kIgnored, "Blocks of a kernel that are scheduled as one cluster."},
     {"NCCL_CHECK_MODE", "DEFAULT | DEBUG_LOCAL | DEBUG_GLOBAL", "DEFAULT", kIgnored,
      "Checks of arguments among ranks; always on here."},

@@ -25,6 +25,8 @@ namespace sccl::device {
 // Slots for the longest messages. Programs count on fewer messages in flight
 // (kernels/host/messages/messages_in_flight.h), because the ring of short messages holds fewer of its longest ones.
 inline constexpr u32 kSlotCount = 4;
+// Slots for short messages of a connection between hosts over the network (kernels/host/messages/slot_places.h).
+inline constexpr u32 kNetworkSlotCount = 16;
 // The largest depth of a connection for shorter messages.
 inline constexpr u32 kMostDepth = 32;
 inline constexpr u32 kLlSlotCount = 8;
@@ -73,7 +75,8 @@ struct alignas(64) Tail {
   u64 value;
 };
 
-// The receiver's memory for one connection. `payload` has slot_bytes for each slot of the connection.
+// The receiver's memory for one connection. `payload` has slot_bytes for each slot of the connection; over the
+// network slots for short messages follow (kernels/host/messages/slot_places.h).
 struct Ring {
   SlotHeader headers[kMostDepth];
   Tail tail;

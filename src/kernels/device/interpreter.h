@@ -163,7 +163,7 @@ class Interpreter : private InterpreterView<Target> {
   }
 
   Outcome blocked(LaneState& state, const Connection& connection) const {
-    if (!Target::kAlone) state.blocked_on_slot = connection.position & (Target::depth(connection) - 1);
+    if (!Target::kAlone) state.blocked_on_slot = connection.position & (Target::depth(connection, 0) - 1);
     return blocked(state, connection.peer);
   }
 

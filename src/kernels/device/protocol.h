@@ -96,10 +96,7 @@ struct Slots {
   static SlotHeader& header(Connection& connection) {
     return connection.ring->headers[connection.position % kMostDepth];
   }
-  static u8* payload(Connection& connection, u64 bytes = 0) {
-    return Target::slots(connection, bytes) +
-           (connection.position & (Target::depth(connection) - 1)) * connection.slot_bytes;
-  }
+  static u8* payload(Connection& connection, u64 bytes = 0) { return Target::slot(connection, bytes); }
 
   static u64* word(Connection& connection) { return &header(connection).flag; }
   static u64 flag(const Connection& connection, u32 signature) {
@@ -116,10 +113,11 @@ struct Slots {
   static constexpr bool whole(Connection&, u8*, u64, u32) { return true; }
 
   // A slot may be overwritten once the receiver has consumed its message; pairs with consume() of the peer.
-  static bool has_room(Connection& connection, u64 = 0) {
-    if (connection.position - connection.seen_tail < Target::depth(connection)) return true;
+  static bool has_room(Connection& connection, u64 bytes = 0) {
+    const u32 depth = Target::depth(connection, bytes);
+    if (connection.position - connection.seen_tail < depth) return true;
     connection.seen_tail = Target::load_polled(&connection.ring->tail.value);
-    return connection.position - connection.seen_tail < Target::depth(connection);
+    return connection.position - connection.seen_tail < depth;
   }
 
   static u64& seen_tail(Connection& connection) { return connection.seen_tail; }

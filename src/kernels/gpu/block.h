@@ -87,9 +87,10 @@ class Block {
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
   static constexpr bool shares_slots(const Call&, const Connection&) { return false; }
-  static constexpr u32 depth(const Connection&) { return kSlotCount; }
-  static u8* slots(const Connection& connection, u64 bytes) {
-    return connection.payload + (bytes > kMostShortBytes ? connection.long_shift : 0);
+  static constexpr u32 depth(const Connection&, u64) { return kSlotCount; }
+  static u8* slot(const Connection& connection, u64 bytes) {
+    return connection.payload + (bytes > kMostShortBytes ? connection.long_shift : 0) +
+           (connection.position & (kSlotCount - 1)) * connection.slot_bytes;
   }
   // No fence orders this word and the flag: each tells the message that it belongs to.
   static void tell_length(const Connection& connection, SlotHeader& header, u64 bytes) {

@@ -15,6 +15,7 @@
 #include "kernels/host/messages/connection.h"
 #include "kernels/host/messages/inline_messages.h"
 #include "kernels/host/messages/shared_slots.h"
+#include "kernels/host/messages/slot_places.h"
 #include "kernels/host/messages/slot_stores.h"
 #include "kernels/host/reduce/reduce_copy.h"
 #include "platform/host/doorbell.h"
@@ -67,8 +68,10 @@ class HostTarget {
   static constexpr bool kAlone = true;
   using Ll = InlineMessages<HostTarget>;
   static constexpr bool kLendsSlots = true;
-  static u32 depth(const Connection& connection) { return connection.depth; }
-  static u8* slots(const Connection& connection, u64) { return connection.payload; }
+  static u32 depth(const Connection& connection, u64 bytes) { return depth_for(connection, bytes); }
+  static u8* slot(const Connection& connection, u64 bytes) {
+    return connection.payload + slot_offset(connection, connection.position, bytes);
+  }
   static constexpr bool kKeepsLines = false;
   static constexpr u32 thread() { return 0; }
   static constexpr u32 threads() { return 1; }

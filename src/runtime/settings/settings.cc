@@ -28,6 +28,7 @@ constexpr std::int64_t kDefaultSlotBytes = 128 * 1024;
 // Between hosts a message costs by packets: Linux sends up to 45 segments of 1448 bytes as one. With its heads, a
 // message of this length takes four of them; one of 128 KiB takes two and a third for its last bytes.
 constexpr std::int64_t kDefaultSlotBytesBetweenHosts = 252 * 1024;
+constexpr int kSlotsBetweenHosts = 2 * device::kSlotCount;  // short ones together count as as many long ones
 constexpr std::int64_t kLeastSlotBytes = 4096;
 constexpr std::int64_t kMostSlotBytes = 16 * 1024 * 1024;
 constexpr std::int64_t kDefaultMemoryLimit = 32000000;
@@ -99,14 +100,14 @@ bool valid_algorithms(std::string_view list) {
 namespace {
 
 // NCCL_BUFFSIZE limits the bytes of all slots of a connection together.
-std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes) {
+std::int64_t asked_slot_bytes(std::int64_t by_default = kDefaultSlotBytes, int slots = device::kSlotCount) {
   const auto given =
       env::number(kSlotBytes, by_default, kLeastSlotBytes, kMostSlotBytes,
                   fmt::format("{} ({} between hosts)", kDefaultSlotBytes, kDefaultSlotBytesBetweenHosts));
   const auto asked = given / 4096 * 4096;
   const auto buffer = env::number("NCCL_BUFFSIZE", 0, 0, std::int64_t{1} << 40);
   if (buffer == 0) return asked;
-  const std::int64_t bound = std::max<std::int64_t>(buffer / device::kSlotCount / 4096 * 4096, kLeastSlotBytes);
+  const std::int64_t bound = std::max<std::int64_t>(buffer / slots / 4096 * 4096, kLeastSlotBytes);
   return std::min(asked, bound);
 }
 
@@ -292,7 +293,7 @@ Settings settings_from_environment(int ranks) {
 }
 
 std::size_t slot_bytes_between_hosts(int ranks, const Settings& settings) {
-  const std::int64_t asked = asked_slot_bytes(kDefaultSlotBytesBetweenHosts);
+  const std::int64_t asked = asked_slot_bytes(kDefaultSlotBytesBetweenHosts, kSlotsBetweenHosts);
   return static_cast<std::size_t>(std::min(asked, most_slot_bytes(ranks, settings.arrival, settings.arrival_bytes)));
 }
 

@@ -26,6 +26,7 @@ void ShmTransport::connect(const EndRequest& request, kernels::HostConnection& e
   end.payload = layout_.payload(base, kind, source);
   end.slot_bytes = layout_.slot_bytes(kind);
   end.depth = MemoryLayout::depth(kind);
+  end.short_bytes = 0;
   end.inline_lines = MemoryLayout::inline_lines(kind);
   end.inline_messages = layout_.inline_messages(base, kind, source);
   if (sends) {

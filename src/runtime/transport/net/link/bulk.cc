@@ -52,7 +52,8 @@ void BulkSender::push(const BulkMessage& message, const std::byte* buffer) {
 }
 
 void BulkSender::copy_to_slot(Payload& payload, const std::byte* from) {
-  std::memcpy(rings_.of(payload.message.kind).slot(payload.message.position), from, payload.message.bytes);
+  std::memcpy(rings_.of(payload.message.kind).slot(payload.message.position, payload.message.bytes), from,
+              payload.message.bytes);
   payload.buffer = nullptr;
 }
 
@@ -74,9 +75,10 @@ net::Request BulkSender::isend_from_slot(Payload& payload) {
   const BulkMessage& message = payload.message;
   const RemoteRings::One& ring = rings_.of(message.kind);
   if (const SlotMemory* const memory = rings_.device_slots())
-    return sender_->isend(memory->at(ring.device_slot(message.position)), message.bytes,
+    return sender_->isend(memory->at(ring.device_slot(message.position, message.bytes)), message.bytes,
                           registrations_.of_device(*sender_));
-  return sender_->isend(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *sender_));
+  return sender_->isend(ring.slot(message.position, message.bytes), message.bytes,
+                        registrations_.of(message.kind, *sender_));
 }
 
 bool BulkSender::connected() {
@@ -159,9 +161,10 @@ net::Request BulkReceiver::irecv(BulkMessage& message) {
   if (message.place != nullptr) return receiver_->irecv(message.place, message.bytes, *message.registration);
   const RemoteRings::One& ring = rings_.of(message.kind);
   if (const SlotMemory* const memory = rings_.device_slots())
-    return receiver_->irecv(memory->at(ring.device_slot(message.position)), message.bytes,
+    return receiver_->irecv(memory->at(ring.device_slot(message.position, message.bytes)), message.bytes,
                             registrations_.of_device(*receiver_));
-  return receiver_->irecv(ring.slot(message.position), message.bytes, registrations_.of(message.kind, *receiver_));
+  return receiver_->irecv(ring.slot(message.position, message.bytes), message.bytes,
+                          registrations_.of(message.kind, *receiver_));
 }
 
 bool BulkReceiver::finds_place(BulkMessage& message) {

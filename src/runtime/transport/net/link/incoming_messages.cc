@@ -30,8 +30,8 @@ void IncomingMessages::check_slot(const RecordHead& head) const {
   const RemoteRings::One& ring = rings_.of(head.kind);
   if (head.position != incoming.slots)
     fail(ErrorCode::remote_error, "message {} came where message {} was expected", head.position, incoming.slots);
-  if (incoming.slots - tail_of(ring.ring->tail) >= ring.depth)
-    fail(ErrorCode::remote_error, "message {} came into a full ring of {} slots", head.position, ring.depth);
+  if (const u32 depth = kernels::depth_for(ring, head.count); incoming.slots - tail_of(ring.ring->tail) >= depth)
+    fail(ErrorCode::remote_error, "message {} came into a full ring of {} slots", head.position, depth);
   if (head.count > ring.slot_bytes)
     fail(ErrorCode::remote_error, "a message of {} bytes came for a slot of {}", head.count, ring.slot_bytes);
   if (head.offset != incoming.bytes_of_slot)
@@ -53,7 +53,7 @@ void IncomingMessages::take_slot(const RecordHead& head, std::span<const std::by
   const device::u8* const place =
       incoming.landing.store({head.position, head.signature, head.count, head.offset, payload});
   if (place == nullptr && !payload.empty())
-    std::memcpy(rings_.of(head.kind).slot(head.position) + head.offset, payload.data(), payload.size());
+    std::memcpy(rings_.of(head.kind).slot(head.position, head.count) + head.offset, payload.data(), payload.size());
   incoming.bytes_of_slot = whole ? 0 : end;
   if (!whole) return;
   ++incoming.slots;

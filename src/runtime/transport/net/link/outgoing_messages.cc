@@ -139,9 +139,10 @@ const std::byte* OutgoingMessages::buffer_of(int kind, u64 position) const {
 
 // The slot is not freed before the peer has consumed the message. A payload in a buffer stays there until the call has
 // ended, for which it must have been sent.
-const std::byte* OutgoingMessages::payload_of(int kind, u64 position) const {
-  const std::byte* const buffer = buffer_of(kind, position);
-  return buffer != nullptr ? buffer : reinterpret_cast<const std::byte*>(rings_.of(kind).slot(position));
+const std::byte* OutgoingMessages::payload_of(const RecordHead& head) const {
+  const std::byte* const buffer = buffer_of(head.kind, head.position);
+  if (buffer != nullptr) return buffer;
+  return reinterpret_cast<const std::byte*>(rings_.of(head.kind).slot(head.position, head.count));
 }
 
 // False: not all of the message had room.
@@ -149,7 +150,7 @@ bool OutgoingMessages::append_slot(FrameWriter& frame, RecordHead head, LongPayl
   std::size_t& sent = this->sent(head.kind).bytes_of_slot;
   const std::size_t left = head.count - sent;
   const bool stays = payloads == LongPayloads::stay_in_slots && left >= kLeastPartInPlace;
-  const std::byte* const payload = payload_of(head.kind, head.position) + sent;
+  const std::byte* const payload = payload_of(head) + sent;
   constexpr std::size_t kPageBeginRecord = sizeof(RecordHead) + kCopiedPageBegin;
   const bool begins = stays && begins_page(payload) && frame.room() >= kPageBeginRecord;
   const std::size_t room = stays ? frame.room_in_place() - (begins ? kPageBeginRecord : 0) : frame.room();

@@ -83,7 +83,7 @@ class OutgoingMessages {
   bool append_slots(FrameWriter& frame, int kind, LongPayloads payloads);
   bool append_slot(FrameWriter& frame, RecordHead head, LongPayloads payloads);
   const std::byte* buffer_of(int kind, device::u64 position) const;
-  const std::byte* payload_of(int kind, device::u64 position) const;
+  const std::byte* payload_of(const RecordHead& head) const;
   bool append_lines(FrameWriter& frame, int kind);
   void free_slots(int kind);
   Ring& sent(int kind) { return sent_[static_cast<std::size_t>(kind)]; }

@@ -16,6 +16,7 @@ constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 // A link does not know how long the last message of a round is, so it sends all lines behind the ring. A larger ring
 // makes that rare; so this ring has more lines than one between ranks of a host.
 constexpr device::u32 kLines = 4 * device::kInlineLines;
+static_assert(device::kNetworkSlotCount <= device::kMostDepth);
 
 }  // namespace
 
@@ -26,7 +27,8 @@ LinkShape link_shape_of(const MemoryLayout& layout, int ranks) {
     const bool deep = named == MemoryLayout::RingKind::deep;
     shape.kinds.push_back({layout.slot_bytes(named), MemoryLayout::depth(named),
                            deep ? device::kDeepInlineLines : kLines,
-                           deep ? device::kDeepInlineTailLines : device::kInlineTailLines});
+                           deep ? device::kDeepInlineTailLines : device::kInlineTailLines,
+                           deep ? 0 : static_cast<device::u32>(layout.slot_bytes(named) / kernels::kShortPart)});
   }
   return shape;
 }
@@ -67,6 +69,7 @@ void RemoteRings::One::attach(Rank peer, kernels::HostConnection& end) {
   end.payload = payload;
   end.slot_bytes = slot_bytes;
   end.depth = depth;
+  end.short_bytes = short_bytes;
   end.inline_lines = inline_lines;
   end.inline_messages = inline_messages;
   end.shared_slots = nullptr;

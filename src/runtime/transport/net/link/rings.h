@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/host/messages/connection.h"
+#include "kernels/host/messages/slot_places.h"
 #include "runtime/transport/net/link/slot_memory.h"
 #include "runtime/transport/shm/memory_layout.h"
 
@@ -27,6 +28,7 @@ struct LinkShape {
     device::u32 depth = 0;
     device::u32 inline_lines = 0;  // lines of the ring; a message begins in one of them
     device::u32 tail_lines = 0;    // lines behind the ring, into which the last message of a round may extend
+    device::u32 short_bytes = 0;   // of a slot for short messages; 0: there are none
   };
   std::vector<Ring> kinds;
   FlagForm flags = FlagForm::counted;
@@ -37,7 +39,7 @@ struct LinkShape {
 
   std::size_t slots_bytes() const {
     std::size_t bytes = 0;
-    for (const Ring& ring : kinds) bytes += ring.depth * ring.slot_bytes;
+    for (const Ring& ring : kinds) bytes += kernels::slots_bytes(ring);
     return bytes;
   }
   int count() const { return static_cast<int>(kinds.size()); }
@@ -60,11 +62,13 @@ class RemoteRings {
     std::size_t device_offset = 0;  // of the first slot in the memory of long messages
     std::vector<device::u64> stale_lines;
 
-    device::u8* slot(device::u64 position) const { return payload + (position & (depth - 1)) * slot_bytes; }
-    std::size_t device_slot(device::u64 position) const {
-      return device_offset + (position & (depth - 1)) * slot_bytes;
+    device::u8* slot(device::u64 position, device::u64 bytes) const {
+      return payload + kernels::slot_offset(*this, position, bytes);
     }
-    std::size_t payload_bytes() const { return depth * slot_bytes; }
+    std::size_t device_slot(device::u64 position, device::u64 bytes) const {
+      return device_offset + kernels::slot_offset(*this, position, bytes);
+    }
+    std::size_t payload_bytes() const { return kernels::slots_bytes(*this); }
     device::u8* line(device::u64 number) const { return inline_messages + number * device::kCacheLineBytes; }
     // Fills in an end but for its stale lines and its bell.
     void attach(Rank peer, kernels::HostConnection& end);
