@@ -53,8 +53,8 @@ constexpr double kNearByTime = 0.978;
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
 // The more work simulations were, the more a long one must promise to gain: its closed form must be below this many
-// times the fastest time, which after work of 0.2 s is a fourteenth less than it. That leaves out what is at most a
-// fiftieth faster, on clusters whose plans took up to 0.9 s.
+// times the fastest time, which after work of 0.2 s is a twentieth less than it. That leaves out what is at most a
+// fortieth faster, on clusters whose plans took up to 0.9 s.
 constexpr double kLongWork = 60000;  // in simulated slices, at 0.15 us each
 constexpr double kNearAtFirst = 1.25;
 constexpr double kNearPerWork = 2.2e-7;
@@ -156,15 +156,17 @@ class Foreseen {
   Foreseen(const Candidate& candidate, const schedule::SimulationOptions& options)
       : candidate_(&candidate), options_(options), slices_{options.slice_bytes} {
     constexpr double kShorter = 4;
-    const compose::Cost* cost = candidate.cost.get();
-    if (cost == nullptr) return;
-    const double chunk = cost->chunk_per_byte * options.bytes;
+    if (candidate.cost == nullptr) return;
+    cost_ = *candidate.cost;
+    if (options.slots > 0)
+      cost_.between_hosts.slots = options.network_slots > 0 ? options.network_slots : options.slots;
+    const double chunk = cost_.chunk_per_byte * options.bytes;
     if (options.slice_bytes > 0)
-      for (const double slice : {options.slice_bytes / kShorter, cost->good_slice(options.bytes, options.slice_bytes)})
+      for (const double slice : {options.slice_bytes / kShorter, cost_.good_slice(options.bytes, options.slice_bytes)})
         if (slice < std::min(chunk, slices_.back())) slices_.push_back(slice);
     closed_.time_us = std::numeric_limits<double>::infinity();
     for (const double slice : slices_)
-      if (const double us = cost->time_us(options.bytes, slice); us < closed_.time_us) closed_ = {0, us, slice};
+      if (const double us = cost_.time_us(options.bytes, slice); us < closed_.time_us) closed_ = {0, us, slice};
   }
 
   // By the closed form; a flat schedule has none, and then nothing is known, 0, before look_briefly().
@@ -204,7 +206,7 @@ class Foreseen {
   double busy_us() const { return schedule::busiest_us_per_byte(*candidate_->schedule) * options_.bytes; }
 
   // The same of a composite, by its closed form: hardly ever less, and the flat form is not needed.
-  double closed_busy_us() const { return candidate_->cost->busy_us(options_.bytes); }
+  double closed_busy_us() const { return cost_.busy_us(options_.bytes); }
 
   // A composite that takes longer than `limit_us` gets a guess above it. Adds to `work` what that took.
   Prediction simulated(double limit_us, double& work) const {
@@ -270,9 +272,11 @@ class Foreseen {
       const double part = std::min(1.0, kMostSlicesOfOne / slices());
       options.bytes *= part;
       options.stop_after_us = limit_us * part;
-      return simulator.run(options).time_us / part;
+      const schedule::Simulation run = simulator.run(options);
+      const double us = run.time_us / part;
+      return run.stopped ? std::max(limit_us, us) : us;
     }
-    const double closed_us = candidate_->cost->time_us(options.bytes, slice_bytes);
+    const double closed_us = cost_.time_us(options.bytes, slice_bytes);
     if (!is_simulated(slice_bytes)) return closed_us;
     options.stop_after_us = limit_us;
     const schedule::Simulation simulation = simulator.run(options);
@@ -281,6 +285,7 @@ class Foreseen {
   }
 
   const Candidate* candidate_;
+  compose::Cost cost_;  // with the slots of `options_`; used only if the candidate has one
   schedule::SimulationOptions options_;
   std::vector<double> slices_;
   Prediction closed_;
@@ -434,6 +439,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
                                          static_cast<double>(element_bytes));
   options.slice_bytes = pipeline.slice_bytes;
   options.slots = pipeline.slots;
+  options.network_slots = pipeline.network_slots;
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   return predict(candidates, options);

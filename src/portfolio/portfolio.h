@@ -49,7 +49,8 @@ struct Prediction {
 // How the executor moves data: slices of at most `slice_bytes`, `slots` of them in flight on a connection.
 struct Pipeline {
   double slice_bytes = 128 * 1024;
-  int slots = 4;
+  int slots = schedule::kSlots;
+  int network_slots = schedule::kNetworkSlots;  // between hosts, for slices of at most schedule::kLaneBytes
 };
 
 // Simulated times, fastest first. Composites use their closed form where a simulation would take too long, and where it

@@ -47,7 +47,8 @@ TEST_CASE("a link that many ports share waits for no connection's slots, and one
       return one.name().starts_with("levels/ring") && one.name().ends_with("/8");
     });
     REQUIRE(found != all.end());
-    schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+    schedule::SimulationOptions options{
+        .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
     options.lane_bytes = schedule::kLaneBytes;
     options.detail = schedule::Detail::totals;
     const double simulated_us = schedule::simulate(compose::expand(*found->composite), options).time_us;

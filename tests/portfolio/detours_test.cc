@@ -23,7 +23,8 @@ TEST_CASE("blocks between the sockets of a host go in part over the other host")
   REQUIRE(direct);
   CHECK(schedule::busiest_us_per_byte(*found) < 0.85 * schedule::busiest_us_per_byte(*direct));
   const auto all = portfolio::candidates(machine, Collective::alltoall, 0);
-  schedule::SimulationOptions options{.bytes = 64 << 20, .slice_bytes = 128 * 1024, .slots = 4};
+  schedule::SimulationOptions options{
+      .bytes = 64 << 20, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
   options.detail = schedule::Detail::totals;
   CHECK(all[portfolio::predict(all, options).front().candidate].name == "detours");
 }

@@ -56,6 +56,7 @@ TEST_CASE("the closed form of even trees of blocks is near a simulation of every
       options.bytes = times * buffer(machine, collective);
       options.slice_bytes = found->cost.good_slice(options.bytes, 128 * 1024);
       options.slots = 4;
+      options.network_slots = schedule::kNetworkSlots;
       options.lane_bytes = schedule::kLaneBytes;
       options.detail = schedule::Detail::totals;
       const double simulated = schedule::simulate(flat, options).time_us;

@@ -134,7 +134,7 @@ TEST_CASE("chunks that have far to go leave early, so that none comes long after
     Collective collective;
     double over_bound;
   };
-  for (const Case& one : {Case{"4*z52-full", Collective::broadcast, 1.10}, Case{"4*z52", Collective::broadcast, 1.10},
+  for (const Case& one : {Case{"4*z52-full", Collective::broadcast, 1.12}, Case{"4*z52", Collective::broadcast, 1.10},
                           Case{"2*z52", Collective::broadcast, 1.085}, Case{"4*pcie8", Collective::broadcast, 1.10},
                           Case{"4*z52-full", Collective::reduce, 1.10}, Case{"4*z52", Collective::reduce, 1.10},
                           Case{"2*z52", Collective::reduce, 1.085}}) {
@@ -285,7 +285,8 @@ TEST_CASE("leaving out simulations of what is slow by the closed form does not c
     for (const Collective collective : {Collective::allgather, Collective::allreduce, Collective::broadcast}) {
       const auto all = portfolio::candidates(machine, collective, 0);
       for (const double bytes : {1e3, 1e5, 4e5}) {  // few enough slices to be simulated
-        schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4};
+        schedule::SimulationOptions options{
+            .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
         options.detail = schedule::Detail::totals;
         double least_us = 1e30;
         for (const portfolio::Candidate& one : all) {
@@ -297,8 +298,9 @@ TEST_CASE("leaving out simulations of what is slow by the closed form does not c
         }
         options.slice_bytes = 128 * 1024;
         INFO(name << ", " << info(collective).name << " of " << bytes << " bytes");
-        // Frames of a few bytes are no choice, so the least may be a little below.
-        CHECK(portfolio::predict(all, options).front().time_us <= 1.01 * least_us);
+        // Frames of a few bytes are no choice, nor are slices of an order by time that the closed form does not
+        // propose: the least may be a little below.
+        CHECK(portfolio::predict(all, options).front().time_us <= 1.04 * least_us);
       }
     }
   }
@@ -337,7 +339,8 @@ bool has_even_trees(const topology::Topology& machine, Collective collective) {
 TEST_CASE("a long call on one host is foreseen by parts of simulations, and the fastest schedule is chosen") {
   constexpr double kBytes = 400 << 20;
   const auto all = portfolio::candidates(topology::preset("nvpairs4"), Collective::allgather, 0);
-  schedule::SimulationOptions options{.bytes = kBytes, .slice_bytes = 4096, .slots = 4};
+  schedule::SimulationOptions options{
+      .bytes = kBytes, .slice_bytes = 4096, .slots = 4, .network_slots = schedule::kNetworkSlots};
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   const auto predictions = portfolio::predict(all, options);
@@ -389,6 +392,7 @@ TEST_CASE("the closed form of even trees is near a simulation of every size") {
         options.bytes = bytes;
         options.slice_bytes = one.cost.good_slice(bytes, 128 * 1024);
         options.slots = 4;
+        options.network_slots = schedule::kNetworkSlots;
         options.lane_bytes = schedule::kLaneBytes;
         options.detail = schedule::Detail::totals;
         const double simulated = schedule::simulate(flat, options).time_us;

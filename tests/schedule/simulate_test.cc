@@ -213,6 +213,21 @@ TEST_CASE("every lane of a connection has slots of its own") {
   CHECK(time_us(4, 1) == Approx(16 * 4));
 }
 
+TEST_CASE("short slices over the network have more slots, long ones as many as others") {
+  const auto time_us = [](topology::LinkClass link_class, double slice_bytes, int slots, int network_slots) {
+    topology::Topology pair = pair_of_ranks(1, 1, 3);
+    for (topology::Link& link : pair.links) link.link_class = link_class;
+    const SimulationOptions options{.bytes = 64 * slice_bytes, .slots = slots, .network_slots = network_slots};
+    return simulate(broadcast_of_two(pair, 64), options).time_us;
+  };
+  constexpr auto net = topology::LinkClass::net;
+  CHECK(time_us(net, 1e3, 1, 4) == Approx(time_us(net, 1e3, 4, 0)));
+  CHECK(time_us(net, 1e3, 1, 4) < 0.5 * time_us(net, 1e3, 1, 0));
+  CHECK(time_us(topology::LinkClass::nvlink, 1e3, 1, 4) == Approx(time_us(net, 1e3, 1, 0)));
+  CHECK(time_us(net, kLaneBytes + 1, 1, 4) == Approx(time_us(net, kLaneBytes + 1, 1, 0)));
+  CHECK(time_us(net, 1e3, 0, 4) == Approx(time_us(net, 1e3, 0, 0)));  // unlimited
+}
+
 TEST_CASE("a long slice takes several lanes at once") {
   const auto time_us = [](int lanes, double slice_bytes) {
     const Schedule schedule = broadcast_of_two(pair_of_ranks(lanes, lanes, 1), 1);

@@ -10,8 +10,8 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
-constexpr double kSlots = 4;          // of a connection
-constexpr double kSpareSlots = 1.35;  // on hosts, where chunks come at uneven times
+constexpr double kGap = 1.8;         // of a step, in latencies, as simulated with 64 and 128 ranks
+constexpr double kSpareSlots = 1.1;  // on hosts, where chunks come at uneven times
 
 }  // namespace
 
@@ -21,7 +21,15 @@ double Phase::slice_us(double slice) const {
 
 double Phase::stretch(double slice, int sharing) const {
   const double lane_us = slice_us(slice);
-  return lane_us > 0 ? (alpha_us + lane_us) / (kSlots * sharing * lane_us) : 0;
+  const int under_way = slice > schedule::kLaneBytes ? schedule::kSlots : slots;
+  return lane_us > 0 ? (alpha_us + lane_us) / (under_way * sharing * lane_us) : 0;
+}
+
+double Gaps::us(const Phase& between_hosts, double slice) const {
+  if (steps == 0) return 0;
+  const double hidden = 1 - 1 / std::max(1.0, messages_in_line);
+  const double passing_us = messages_of_step * slice * between_hosts.link_us_per_byte;
+  return steps * std::max(0.0, kGap * between_hosts.alpha_us - hidden * passing_us);
 }
 
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
@@ -33,18 +41,19 @@ double Cost::time_us(double bytes, double slice_bytes) const {
   const double hops = between_hosts.steps * hop_us;
   const double way = hops + on_host.time_us(slice);
   const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
-  const double in_addition = (late_chunks ? rounds * way : 0) + lone_steps * hop_us;
+  const double in_addition = late_chunks ? rounds * way : 0;
   // The first slices of a connection find its slots free.
   const auto passed = [&](const Phase& phase, double us_per_byte, int sharing, double spare = 1) {
     const double us = us_per_byte * bytes;
     if (own_connections) return us;
     return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
-  const double busy =
-      waiting_us_per_byte * bytes + std::max({passed(between_hosts, network_us_per_byte, between_hosts.connections),
-                                              passed(between_hosts, one_connection_us_per_byte, 1),
-                                              passed(on_host, host_us_per_byte, on_host.connections,
-                                                     late_chunks && nothing_returns ? kSpareSlots : 1)});
+  const double gaps_us = (rounds + 1) * gaps.us(between_hosts, slice);
+  const double busy = waiting_us_per_byte * bytes +
+                      std::max({passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
+                                passed(between_hosts, one_connection_us_per_byte, 1),
+                                passed(on_host, host_us_per_byte, on_host.connections,
+                                       (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
   if (!chained) return std::max(busy, rounds * way) + way + in_addition;
   const double chain = hops + (chunk * frames - slice) * between_hosts.us_per_byte;
   return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice) + in_addition;

@@ -11,11 +11,11 @@
 // slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Frames
 // begin one after the other, and chunks may return to a root's host late: the second slices of all chunks wait for the
 // first ones of these, and each further slice takes the whole path in addition. Links also wait for chunks of
-// AllGather, ReduceScatter and AllReduce, the less the more frames overlap (compose/cost/waiting.h). A connection has
-// few slots, and a slice takes one, however short it is: with short slices its link waits for one to be free again, a
-// good while before the slots are too few on average. Slices are divided among lanes as in a simulation with
-// SimulationOptions::lane_bytes. No term grows with chunks or ranks: loads are summed over one representative of the
-// chunks with the same path.
+// AllGather, ReduceScatter and AllReduce, the less the more frames there are, and NICs for the messages of steps (Gaps,
+// compose/cost/waiting.h). A connection has few slots, of short slices more between hosts than on them, and a slice
+// takes one, however short it is: with short slices its link waits for one to be free again, a good while before the
+// slots are too few on average. Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes.
+// No term grows with chunks or ranks: loads are summed over one representative of the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -23,16 +23,18 @@
 
 #include "compose/form/composite.h"
 #include "schedule/edge_index.h"
+#include "schedule/simulation/simulate.h"
 #include "topology/symmetry/cluster.h"
 
 namespace sccl::compose {
 
 struct Phase {
   int steps = 0;
-  double alpha_us = 0;          // of a step
-  double us_per_byte = 0;       // of a slice on one lane
-  double link_us_per_byte = 0;  // on all lanes of a link together
-  int connections = 1;          // that share the busiest link, each with slots of its own
+  double alpha_us = 0;           // of a step
+  double us_per_byte = 0;        // of a slice on one lane
+  double link_us_per_byte = 0;   // on all lanes of a link together
+  int connections = 1;           // that share the busiest link, each with slots of its own
+  int slots = schedule::kSlots;  // of a connection, for slices of at most kLaneBytes
 
   double slice_us(double slice) const;
   double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
@@ -41,21 +43,30 @@ struct Phase {
   double stretch(double slice, int sharing) const;
 };
 
+// How long NICs stand idle because messages of a step wait for those of the step before. Other frames that are under
+// way fill the gaps, and further messages of the step.
+struct Gaps {
+  double steps = 0;             // of all frames
+  double messages_of_step = 0;  // that pass the busiest link between hosts
+  double messages_in_line = 0;  // of these, on one connection
+
+  double us(const Phase& between_hosts, double slice) const;
+};
+
 struct Cost {
   double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/simulation/cost.h)
   double one_connection_us_per_byte = 0;  // of the busiest link between hosts that a single connection uses
   double host_us_per_byte = 0;            // of the busiest link within a host
   Phase on_host;                          // steps of all phases on the hosts together
-  Phase between_hosts;
+  Phase between_hosts{.slots = schedule::kNetworkSlots};
   bool chained = false;          // steps between hosts overlap one another (rings)
   bool one_depth = false;        // all chunks pass a connection at the same depth of their path
   bool own_connections = false;  // each pair of ranks has one for the few messages between them: slots are free
   bool nothing_returns = false;  // to a root's host
   bool late_chunks = false;      // some chunks leave ranks long after others
-  // Messages between hosts that nothing hides, of AllGather, ReduceScatter and AllReduce: until several frames are
-  // under way, and when only the last one is left.
-  int lone_steps = 0;
-  double waiting_us_per_byte = 0;  // of the busiest links, for chunks of AllGather, ReduceScatter and AllReduce
+  // Of AllGather, ReduceScatter and AllReduce (compose/cost/waiting.h).
+  double waiting_us_per_byte = 0;  // of the busiest links
+  Gaps gaps;                       // between frames
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step

@@ -22,7 +22,6 @@ using topology::Edge;
 
 constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
 constexpr int kMostCountedHosts = 64;
-constexpr double kBusy = 0.9;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -55,11 +54,11 @@ class Loads {
     cost_.late_chunks = returns || (composite_.frames > 1 && !is_unicast());
     between_hosts();
     on_hosts();
-    const bool network_is_busy = cost_.network_us_per_byte > kBusy * cost_.host_us_per_byte;
-    if (composite_.frames > 1 && !one_root_ && network_is_busy) cost_.lone_steps = 2 * (composite_.frame_steps - 1);
-    if (!is_unicast() && !one_root_ && hosts_ > 1)
-      cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
     phases();
+    if (!is_unicast() && !one_root_ && hosts_ > 1) {
+      cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
+      cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
+    }
     count_messages();
     return cost_;
   }

@@ -1,11 +1,35 @@
 #include "compose/cost/phases.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 
 namespace sccl::compose {
+
+namespace {
+
+constexpr double kBusy = 0.95;  // of the busiest link's time: such a link may be the one that all wait for
+
+struct Passing {           // of a link
+  double us_per_byte = 0;  // of every chunk
+  std::set<std::pair<Rank, Rank>> connections;
+};
+
+int connections_of_busiest(const std::map<schedule::EdgeId, Passing>& passing) {
+  double most = 0;
+  for (const auto& [edge, one] : passing) most = std::max(most, one.us_per_byte);
+  std::size_t fewest = passing.empty() ? 1 : std::numeric_limits<std::size_t>::max();
+  for (const auto& [edge, one] : passing)
+    if (one.us_per_byte >= kBusy * most) fewest = std::min(fewest, one.connections.size());
+  return static_cast<int>(fewest);
+}
+
+}  // namespace
 
 void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology) {
   const double lane_us_per_byte = schedule::lane_us_per_byte(link, topology);
@@ -14,8 +38,12 @@ void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::To
 }
 
 Phase slower(const Phase& a, const Phase& b, int steps) {
-  return {steps, std::max(a.alpha_us, b.alpha_us), std::max(a.us_per_byte, b.us_per_byte),
-          std::max(a.link_us_per_byte, b.link_us_per_byte), std::max(a.connections, b.connections)};
+  return {steps,
+          std::max(a.alpha_us, b.alpha_us),
+          std::max(a.us_per_byte, b.us_per_byte),
+          std::max(a.link_us_per_byte, b.link_us_per_byte),
+          std::max(a.connections, b.connections),
+          std::max(a.slots, b.slots)};
 }
 
 Phase phase_of(const schedule::Schedule& schedule) {
@@ -23,16 +51,21 @@ Phase phase_of(const schedule::Schedule& schedule) {
   const schedule::EdgeIndex edges(schedule.topology);
   topology::Routes ways(schedule.topology);
   phase.steps = schedule.steps;
-  if (schedule.topology.switches > 0) phase.connections = std::max(1, schedule.ranks - 1);
+  std::map<schedule::EdgeId, Passing> passing;
   for (const schedule::Send& send : schedule.sends) {
     double alpha_us = 0;
     for (const topology::Edge& edge : ways.path(send.src, send.dst)) {
-      const schedule::EdgeInfo& link = edges[edges.find(edge)];
+      const schedule::EdgeId id = edges.find(edge);
+      const schedule::EdgeInfo& link = edges[id];
       alpha_us += link.alpha_us;
       take_rates(phase, link, schedule.topology);
+      Passing& here = passing[id];
+      here.us_per_byte += schedule::lane_us_per_byte(link, schedule.topology) / link.lanes;
+      here.connections.emplace(send.src, send.dst);
     }
     phase.alpha_us = std::max(phase.alpha_us, alpha_us);
   }
+  phase.connections = connections_of_busiest(passing);
   return phase;
 }
 

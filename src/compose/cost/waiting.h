@@ -1,11 +1,16 @@
 // How long the busiest links wait for chunks of AllGather, ReduceScatter and AllReduce.
 //
 // Frames begin one after the other. While the first of them have not come to their last steps, and when the last ones
-// have left their first steps, links that are busy in other steps wait. So the wait is longest without frames, and
-// fades the more steps there are from the first frame to the last one for each step of a chunk. How long it is without
-// frames: of an AllReduce other links may be the busiest while sums pass than while copies pass, which the loads tell;
-// apart from that it is fitted to simulations of 64 and 128 ranks: a part of the busiest link's time where hosts and
-// network are about as busy. Rings wait less, as each link has its next chunks in line.
+// have left their first steps, links that are busy in other steps wait: about as long as a link is busy with one frame.
+// So the wait is the shorter the more frames there are. It is shorter, too, where steps lie between the frames: then
+// fewer frames are under way together, and the first ones end early. How long it is without frames: of an AllReduce
+// other links may be the busiest while sums pass than while copies pass, which the loads tell; apart from that it is
+// fitted to simulations of 64 and 128 ranks: a part of the busiest link's time where hosts and network are about as
+// busy. Rings wait less, as each link has its next chunks in line.
+//
+// The more steps lie between frames the fewer messages are under way, and the longer NICs stand idle (Gaps). In a ring
+// of H hosts a chunk keeps NICs busy for H - 1 steps: frames H steps apart follow one another without a gap where the
+// messages of one frame are enough to hide the latency.
 #pragma once
 
 #include "compose/cost/cost.h"
@@ -20,5 +25,8 @@ struct Apart {
 
 // Per byte of L, of AllGather, ReduceScatter and AllReduce; `cost` knows the busiest links.
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart);
+
+// Of the same collectives; `cost` knows the phase between hosts.
+Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost);
 
 }  // namespace sccl::compose

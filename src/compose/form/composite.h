@@ -120,6 +120,8 @@ struct Order {
 
 enum class Meeting : std::uint8_t { trees, butterfly };
 
+inline constexpr int kMostFrameSteps = 1000;
+
 struct Composite {
   std::string name;
   Collective collective = Collective::allreduce;
@@ -142,7 +144,7 @@ struct Composite {
   int frames = 1;
   // A rank sends to another one in the order of steps. Frames that are further apart leave the root later, and reach
   // their last devices earlier.
-  int frame_steps = 1;
+  int frame_steps = 1;  // at most kMostFrameSteps
   // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
   // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
   bool staggered = false;

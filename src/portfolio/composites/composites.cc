@@ -207,15 +207,18 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   return true;
 }
 
-std::span<const Framing> CompositePlanner::frames_for(const Variant& variant) const {
+std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const {
   const bool ring = variant.shape == Shape::ring && variant.outer == nullptr;
-  if (!simulated()) return frames_of_many(variant.collective, ring, static_cast<int>(hosts_.size()));
-  if (passes_whole(variant.collective)) return kRootFrames;
-  if (is_for_both_ways(variant.level)) return kFramesBothWays;
-  if (has_own_data(variant.level)) return kOrderedFramesOfEntries;
-  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return kMoreFrames;
+  const auto all = [](std::span<const Framing> framings) { return std::vector(framings.begin(), framings.end()); };
+  if (!simulated())
+    return frames_of_many(variant.collective, ring, static_cast<int>(hosts_.size()),
+                          naming(variant.level).kind->in.steps);
+  if (passes_whole(variant.collective)) return all(kRootFrames);
+  if (is_for_both_ways(variant.level)) return all(kFramesBothWays);
+  if (has_own_data(variant.level)) return all(kOrderedFramesOfEntries);
+  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return all(kMoreFrames);
   const bool over_slow_links = variant.racks || variant.outer != nullptr;
-  return over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames;
+  return all(over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames);
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
@@ -427,7 +430,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {
     cost.waiting_us_per_byte = 0;
-    cost.lone_steps = 0;
+    cost.gaps = {};
     cost.late_chunks = false;
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }

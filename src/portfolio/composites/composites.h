@@ -59,7 +59,7 @@ class CompositePlanner {
   bool may_return(Rank root) const;
   std::vector<double> nic_rates(std::size_t host) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
-  std::span<const Framing> frames_for(const Variant& variant) const;
+  std::vector<Framing> frames_for(const Variant& variant) const;
   bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;

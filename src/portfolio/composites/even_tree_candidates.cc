@@ -40,7 +40,6 @@ constexpr int kTreesOfBlocks = 256;
 constexpr int kChunksOfBlocks = 512;
 constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
-constexpr int kSlots = 4;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 128 * 1024;
 
@@ -179,7 +178,8 @@ double simulated_us(const schedule::Simulator& simulator, int chunks, double chu
   schedule::SimulationOptions options;
   options.bytes = chunk_bytes * chunks;
   options.slice_bytes = chunk_bytes;
-  options.slots = kSlots;
+  options.slots = schedule::kSlots;
+  options.network_slots = schedule::kNetworkSlots;
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   return simulator.run(options).time_us;

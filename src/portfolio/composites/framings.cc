@@ -1,17 +1,19 @@
 #include "portfolio/composites/framings.h"
 
+#include <algorithm>
+#include <set>
+
+#include "compose/form/composite.h"
+
 namespace sccl::portfolio {
 namespace {
 
 constexpr Framing kFrames[] = {{1}, {8}};
 
-// The closed form tells how long links wait (compose/cost/waiting.h). With more steps between them fewer frames overlap
-// as long, so that chunks stay long; but in a ring of few hosts NICs would wait for the next frame.
-constexpr Framing kManyFrames[] = {{1}, {4}, {8}, {16}, {32}};
-constexpr Framing kManyFramesByTwo[] = {{1}, {4, 2}, {8, 2}, {16, 2}, {32, 2}};
-constexpr Framing kManyFramesByFour[] = {{1}, {8}, {4, 4}, {8, 4}, {16, 4}, {32, 4}};
-constexpr int kStepsForTwo = 3;  // of a ring's way
-constexpr int kStepsForFour = 6;
+// The closed form tells how long links wait for chunks, and NICs for messages (compose/cost/waiting.h).
+constexpr int kNumbersOfFrames[] = {4, 8, 16, 32};
+constexpr int kMostFramesOfBlocks = 16;  // blocks are short
+
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer.
 constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
 
@@ -21,15 +23,26 @@ constexpr int kMostChunksOfMoreFrames = 16384;
 
 }  // namespace
 
-std::span<const Framing> frames_of_many(Collective collective, bool ring, int hosts) {
-  if (collective == Collective::broadcast || collective == Collective::reduce) return kManyRootFrames;
+std::vector<Framing> frames_of_many(Collective collective, bool ring, int hosts, int steps_of_sums) {
+  const auto all = [](std::span<const Framing> framings) { return std::vector(framings.begin(), framings.end()); };
+  if (collective == Collective::broadcast || collective == Collective::reduce) return all(kManyRootFrames);
   const bool both_ways = collective == Collective::allreduce;
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
-  if (!both_ways && !of_blocks) return kFrames;
-  const int steps = ring ? hosts - 1 : 0;
-  std::span<const Framing> all = kManyFramesByFour;
-  if (steps < kStepsForFour) all = both_ways && steps >= kStepsForTwo ? kManyFramesByTwo : kManyFrames;
-  return both_ways ? all : all.first(all.size() - 1);  // blocks are short
+  if (!both_ways && !of_blocks) return all(kFrames);
+  std::vector<Framing> result{{1}};
+  // All hosts add an AllReduce's data at once: with more steps between frames their links would be idle for some of
+  // them. In a ring frames of blocks follow one another closely if they are as many steps apart as there are hosts, or
+  // a part of them.
+  std::set<int> steps{1, ring && both_ways ? std::min(2, steps_of_sums) : 2};
+  if (ring && both_ways) steps.insert(std::min({steps_of_sums, hosts, compose::kMostFrameSteps}));
+  if (ring && of_blocks)
+    for (int apart = hosts; apart > 2; apart /= 4)
+      if (apart <= compose::kMostFrameSteps) steps.insert(apart);
+  steps.erase(0);
+  for (const int apart : steps)
+    for (const int frames : kNumbersOfFrames)
+      if (both_ways || frames <= kMostFramesOfBlocks) result.push_back({frames, apart});
+  return result;
 }
 
 bool too_many_frames(const Framing& framing, int chunks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "portfolio/flat/flat_form.h"
 #include "schedule/schedule.h"
@@ -36,8 +37,9 @@ inline constexpr Framing kManyForestFrames[] = {{16, 8, true}};
 // Where NICs have slack.
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
-// For clusters that are not simulated: of a `ring` of so many hosts, or of other shapes.
-std::span<const Framing> frames_of_many(Collective collective, bool ring, int hosts);
+// For clusters that are not simulated: of a `ring` of so many hosts, or of other shapes; devices of a host add their
+// data in so many steps.
+std::vector<Framing> frames_of_many(Collective collective, bool ring, int hosts, int steps_of_sums);
 
 // Whether ranks' programs get too long; `chunks` are those of all frames.
 bool too_many_frames(const Framing& framing, int chunks);

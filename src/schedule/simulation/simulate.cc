@@ -127,12 +127,15 @@ class Engine {
     return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
   }
 
+  double longest_slice() const {
+    const double chunk = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
+    return options_.slice_bytes > 0 ? std::min(options_.slice_bytes, chunk) : chunk;
+  }
+
   // How many lanes the longest slice takes.
   int lanes_of_slice() const {
     if (options_.lane_bytes <= 0) return 1;
-    const double chunk = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
-    const double slice = options_.slice_bytes > 0 ? std::min(options_.slice_bytes, chunk) : chunk;
-    return static_cast<int>(std::clamp(slice / options_.lane_bytes, 1.0, double{kMostLanes}));
+    return static_cast<int>(std::clamp(longest_slice() / options_.lane_bytes, 1.0, double{kMostLanes}));
   }
 
   void prepare_links() {
@@ -263,19 +266,25 @@ class Engine {
   }
 
   void prepare_connections() {
+    const bool more_slots = options_.slots > 0 && options_.network_slots > 0 && longest_slice() <= kLaneBytes;
+    const int network_slots = more_slots ? options_.network_slots : options_.slots;
     for (std::size_t connection = 0; connection + 1 < graph_.first_message.size(); ++connection) {
       const int first = graph_.first_message[connection];
-      connections_.push_back({0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection), -1});
+      connections_.push_back(
+          {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, network_slots), -1});
       skip_short_messages(connections_.back());
       look_ahead(connections_.back());
     }
   }
 
-  int slots_of(std::size_t connection) const {
+  int slots_of(std::size_t connection, int network_slots) const {
     int lanes = kMostLanes;
-    for (const EdgeId edge : graph_.way_of(static_cast<int>(connection)))
+    int slots = options_.slots;
+    for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) {
       lanes = std::min(lanes, edge_states_[static_cast<std::size_t>(edge)].lanes);
-    return std::min(options_.slots, kMostSlots) * lanes;
+      if (edges_[edge].link_class == topology::LinkClass::net) slots = network_slots;
+    }
+    return std::min(slots, kMostSlots) * lanes;
   }
 
   std::size_t slice_index(int of, int slice) const {
@@ -533,8 +542,8 @@ void check(const SimulationOptions& options) {
   if (!(options.stop_after_us >= 0))
     fail(ErrorCode::invalid_argument, "simulation until {} us: give a time that is not negative",
          options.stop_after_us);
-  if (options.slots < 0)
-    fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", options.slots);
+  for (const int slots : {options.slots, options.network_slots})
+    if (slots < 0) fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", slots);
 }
 
 }  // namespace

@@ -26,6 +26,11 @@ namespace sccl::schedule {
 // What separates steps: only the data (as programs run), or a barrier (as in SCCL's model).
 enum class Progress : std::uint8_t { dataflow, stepwise };
 
+// How many slices are under way on a connection of this library at most. Where latency is long, few short slices would
+// leave the link idle.
+inline constexpr int kSlots = 4;
+inline constexpr int kNetworkSlots = 16;  // for short slices of a connection that passes a link of class net
+
 enum class Detail : std::uint8_t { totals, transfers };
 
 // Devices send a part of a message that is at least so long over a channel of its own
@@ -33,9 +38,11 @@ enum class Detail : std::uint8_t { totals, transfers };
 inline constexpr double kLaneBytes = 32 * 1024;
 
 struct SimulationOptions {
-  double bytes = 0;                // L of schedule/simulation/cost.h
-  double slice_bytes = 0;          // 0: a chunk is one slice
-  int slots = 0;                   // of a connection, for each lane; 0: unlimited
+  double bytes = 0;        // L of schedule/simulation/cost.h
+  double slice_bytes = 0;  // 0: a chunk is one slice
+  int slots = 0;           // of a connection, for each lane; 0: unlimited
+  // For slices of at most kLaneBytes on a connection that passes a link of class net; 0: as many as for others.
+  int network_slots = 0;
   double lane_bytes = 0;           // a slice of so many bytes takes two lanes, and so on; 0: it takes one
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
   Progress progress = Progress::dataflow;

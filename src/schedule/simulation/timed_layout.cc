@@ -13,7 +13,6 @@
 namespace sccl::schedule::timed {
 namespace {
 
-constexpr int kSlots = 4;  // of a connection, for each lane that a chunk takes at once
 constexpr int kNear = 32;  // sends of a connection
 
 }  // namespace
@@ -40,12 +39,14 @@ Network::Network(const Schedule& schedule, double chunk_bytes) {
       Connection& connection = connections.emplace_back();
       connection.first_of_way = static_cast<int>(ways_.size());
       int lanes = std::numeric_limits<int>::max();
+      int slots = kSlots;  // for each lane that a chunk takes at once
       for (const EdgeId edge : paths.of(one.src, one.dst)) {
         ways_.push_back(edge);
         lanes = std::min(lanes, links[at(edge)].lanes);
+        if (edges[edge].link_class == topology::LinkClass::net && chunk_bytes <= kLaneBytes) slots = kNetworkSlots;
       }
       connection.hops = static_cast<int>(ways_.size()) - connection.first_of_way;
-      connection.slots = kSlots * lanes;
+      connection.slots = slots * lanes;
     }
     connection_of.push_back(known);
   }
