@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compose/lowering/expand.h"
 #include "compose/lowering/rank_parts.h"
+#include "kernels/host/messages/slot_places.h"
 #include "schedule/simulation/cost.h"
 #include "topology/formats/json.h"
 
@@ -104,6 +105,14 @@ const portfolio::CompositeCandidate* named(const std::vector<portfolio::Composit
 
 }  // namespace
 
+static_assert(schedule::kSlots == device::kSlotCount && schedule::kNetworkSlots == device::kNetworkSlotCount);
+
+portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes) {
+  const auto bytes = static_cast<double>(slot_bytes);
+  const bool short_slices_fit = bytes / kernels::kShortPart >= schedule::kLaneBytes;
+  return {bytes, schedule::kSlots, short_slices_fit ? schedule::kNetworkSlots : schedule::kSlots};
+}
+
 ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy,
                              std::size_t most_kept_bytes)
     : topology_(std::move(topology)),
@@ -118,7 +127,9 @@ std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Colle
   const Key key{collective, root};
   if (auto known = composites_.find(key)) return known;
   if (!planner_) planner_ = std::make_unique<portfolio::CompositePlanner>(topology_);
-  auto made = std::make_shared<const Composites>(planner_->candidates(collective, root));
+  Composites planned = planner_->candidates(collective, root);
+  for (portfolio::CompositeCandidate& one : planned) one.cost.between_hosts.slots = pipeline_.network_slots;
+  auto made = std::make_shared<const Composites>(std::move(planned));
   return composites_.keep(key, made, bytes_of(*made));
 }
 

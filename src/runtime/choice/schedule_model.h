@@ -17,6 +17,10 @@
 
 namespace sccl::runtime {
 
+// What connections between ranks on hosts hold. The model gives short slices more slots between hosts; where slots are
+// small, such slices are no short messages (kernels/host/messages/slot_places.h).
+portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes);
+
 // All results are pure functions of the topology and the call, so all ranks choose alike. Results that take long are
 // kept, but not without end: each of a cluster's ranks may be the root of some call, and candidates for one root may
 // take 10 MB. Those that were not used for longest are made again when they are needed.

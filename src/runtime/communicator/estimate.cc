@@ -16,8 +16,7 @@ namespace {
 double collective_us(const CollectiveRequest& request, const Membership& membership) {
   const std::size_t element_bytes = size_bytes(request.type);
   const std::size_t bytes = request.count * element_bytes;
-  const portfolio::Pipeline pipeline{static_cast<double>(membership.layout.slot_bytes()),
-                                     static_cast<int>(device::kSlotCount)};
+  const portfolio::Pipeline pipeline = pipeline_of_hosts(membership.layout.slot_bytes());
   if (membership.links.topology) {
     using Candidacy = ScheduleModel::Candidacy;
     ScheduleModel model(*membership.links.topology, pipeline,

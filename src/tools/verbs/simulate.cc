@@ -38,6 +38,7 @@ struct Options {
   std::string slice = "128K";
   Call call;
   int slots = kSlots;
+  int network_slots = kNetworkSlots;
   double reduce_gbytes_per_s = 0;
   std::string cores_path;
   bool stepwise = false;
@@ -59,6 +60,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")
       ->capture_default_str();
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
+  app.add_option("--network-slots", options.network_slots,
+                 "slices of at most 32 KiB under way on a connection between hosts; 0: as on others")
+      ->capture_default_str();
   app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")
       ->capture_default_str();
   app.add_option(
@@ -75,8 +79,10 @@ void add_options(CLI::App& app, Options& options) {
 }
 
 schedule::SimulationOptions simulation_options(const Options& options) {
-  schedule::SimulationOptions result{
-      .bytes = options.call.bytes, .slots = options.slots, .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
+  schedule::SimulationOptions result{.bytes = options.call.bytes,
+                                     .slots = options.slots,
+                                     .network_slots = options.network_slots,
+                                     .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
   result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
   result.lane_bytes = options.stepwise ? 0 : schedule::kLaneBytes;
   result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;

@@ -75,9 +75,8 @@ Chooser::Chooser(const Membership& membership, VendorBackend* vendor)
       trials_(membership.control),
       record_(membership.rank == 0) {
   if (serves_links(membership_)) {
-    const auto slot_bytes = static_cast<double>(membership_.layout.slot_bytes());
     schedule_model_ = std::make_unique<ScheduleModel>(
-        *membership_.links.topology, portfolio::Pipeline{slot_bytes, static_cast<int>(device::kSlotCount)},
+        *membership_.links.topology, pipeline_of_hosts(membership_.layout.slot_bytes()),
         membership_.links.named ? ScheduleModel::Candidacy::all : ScheduleModel::Candidacy::hosts);
     if (membership_.control.updates() != nullptr && schedule_model_->takes_more())
       background_synthesis_ = std::make_unique<BackgroundSynthesis>(
