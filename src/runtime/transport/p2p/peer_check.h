@@ -33,7 +33,7 @@
 namespace sccl::runtime {
 
 // A good path takes a few milliseconds. All ranks stop waiting for a hanging path after this time.
-inline constexpr std::chrono::milliseconds kPeerCheckLimit{1000};
+inline constexpr std::chrono::milliseconds kPeerCheckLimit{3000};
 
 // Returns this rank's verdicts in the order of `peers`. `all` and `layout` are those of DeviceMembership; the check
 // writes into slots of the first channel. `barrier` returns when all ranks have called it, and throws the error of a
