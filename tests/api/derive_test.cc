@@ -226,6 +226,27 @@ TEST_CASE("Revoke ends a running call, and what remains is to split or shrink") 
         })) == "");
 }
 
+TEST_CASE("ranks whose calls ended because one revoked its communicator revoke theirs, and all split") {
+  for (const Mode mode : modes())
+    for (const int pause_ms : {0, 30, 60}) {  // before the first one revokes
+      CHECK(failures(run_world(mode, 3, [&](int rank, ncclComm_t comm) -> std::string {
+              float value = 1;
+              if (rank == 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+              else if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess)
+                return "the call succeeded without rank 0";
+              if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) return describe("Revoke", r);
+              // The first one waits in Split for the others, whose calls have failed.
+              if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+              ncclComm_t child = nullptr;
+              if (auto r = ncclCommSplit(comm, 0, rank, &child, nullptr); r != ncclSuccess)
+                return describe("Split", r) + ": " + ncclGetLastError(nullptr);
+              const std::string wrong = works(child, rank, 3);
+              return ncclCommDestroy(child) == ncclSuccess ? wrong : "destroy";
+            })) == "");
+    }
+}
+
 TEST_CASE("a rank that waits for one that revoked its communicator is told so, and by whom") {
   for (const Mode mode : modes()) {
     const sccl_test::Stage told_other;

@@ -87,9 +87,12 @@ std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::s
   announce(board, number, mine);
   std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks; ++rank) missing.push_back(rank);
+  // A call that ended because this rank was revoked has failed at its rank, which may still come.
+  const bool fails_others = revoked == Revoked::may_come && health.presence(rank_) == Presence::revoked;
   const auto have_all = [&] {
     std::erase_if(missing, [&](Rank rank) { return boards.shows(rank, board, number); });
-    for (const Rank rank : missing) health.check_fault(rank, purpose + ": ");
+    if (!fails_others)
+      for (const Rank rank : missing) health.check_fault(rank, purpose + ": ");
     return missing.empty();
   };
   wait_until(purpose, missing, deadline, have_all, nullptr, revoked);
