@@ -1,5 +1,5 @@
-// A counter that ranks see, whether they are threads or processes: who waits for what another one has done waits for
-// that, not for a time that is long enough on a quiet machine.
+// A counter that all ranks see, whether they are threads or processes. A rank waits for it until another one has come
+// so far; a fixed pause would be too short on a busy machine.
 #pragma once
 
 #include <sys/mman.h>

@@ -15,8 +15,9 @@ namespace sccl::synth {
 // Direction of the hops. A reducing collective is the inverse of a copying one on the reversed topology (SCCL 3.5).
 enum class Orientation : std::uint8_t { forward, reversed };
 
-// The work that a search may take before it answers "unknown", in conflicts of its largest formula. Unlike time, the
-// work is the same on every machine, so ranks that ask the same question get the same answer.
+// The work that a search may take before it answers "unknown", in conflicts of a small formula: one of a large formula
+// counts several times, and so does building it. Unlike time, the work is the same on every machine, so ranks that ask
+// the same question get the same answer.
 struct Effort {
   std::int64_t conflicts = 0;    // 0: until the limits are reached
   std::int64_t* left = nullptr;  // budget that several questions share; each subtracts its work

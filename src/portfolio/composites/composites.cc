@@ -209,16 +209,15 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 
 std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const {
   const bool ring = variant.shape == Shape::ring && variant.outer == nullptr;
-  const auto all = [](std::span<const Framing> framings) { return std::vector(framings.begin(), framings.end()); };
   if (!simulated())
     return frames_of_many(variant.collective, ring, static_cast<int>(hosts_.size()),
                           naming(variant.level).kind->in.steps);
-  if (passes_whole(variant.collective)) return all(kRootFrames);
-  if (is_for_both_ways(variant.level)) return all(kFramesBothWays);
-  if (has_own_data(variant.level)) return all(kOrderedFramesOfEntries);
-  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return all(kMoreFrames);
+  if (passes_whole(variant.collective)) return as_list(kRootFrames);
+  if (is_for_both_ways(variant.level)) return as_list(kFramesBothWays);
+  if (has_own_data(variant.level)) return as_list(kOrderedFramesOfEntries);
+  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return as_list(kMoreFrames);
   const bool over_slow_links = variant.racks || variant.outer != nullptr;
-  return all(over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames);
+  return as_list(over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames);
 }
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {

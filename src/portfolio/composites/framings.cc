@@ -24,11 +24,10 @@ constexpr int kMostChunksOfMoreFrames = 16384;
 }  // namespace
 
 std::vector<Framing> frames_of_many(Collective collective, bool ring, int hosts, int steps_of_sums) {
-  const auto all = [](std::span<const Framing> framings) { return std::vector(framings.begin(), framings.end()); };
-  if (collective == Collective::broadcast || collective == Collective::reduce) return all(kManyRootFrames);
+  if (collective == Collective::broadcast || collective == Collective::reduce) return as_list(kManyRootFrames);
   const bool both_ways = collective == Collective::allreduce;
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
-  if (!both_ways && !of_blocks) return all(kFrames);
+  if (!both_ways && !of_blocks) return as_list(kFrames);
   std::vector<Framing> result{{1}};
   // All hosts add an AllReduce's data at once: with more steps between frames their links would be idle for some of
   // them. In a ring frames of blocks follow one another closely if they are as many steps apart as there are hosts, or

@@ -37,6 +37,8 @@ inline constexpr Framing kManyForestFrames[] = {{16, 8, true}};
 // Where NICs have slack.
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
+inline std::vector<Framing> as_list(std::span<const Framing> framings) { return {framings.begin(), framings.end()}; }
+
 // For clusters that are not simulated: of a `ring` of so many hosts, or of other shapes; devices of a host add their
 // data in so many steps.
 std::vector<Framing> frames_of_many(Collective collective, bool ring, int hosts, int steps_of_sums);
