@@ -26,6 +26,12 @@ device::u32 depth_for(const Ring& ring, device::u64 bytes) {
   return is_short(ring, bytes) ? device::kNetworkSlotCount : ring.depth;
 }
 
+// The number of a message's slot among those for messages of its length.
+template <class Ring>
+device::u32 slot_number(const Ring& ring, device::u64 position, device::u64 bytes) {
+  return static_cast<device::u32>(position & (depth_for(ring, bytes) - 1));
+}
+
 // The place of a message's slot behind the first one.
 template <class Ring>
 device::u64 slot_offset(const Ring& ring, device::u64 position, device::u64 bytes) {

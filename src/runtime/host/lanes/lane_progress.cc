@@ -187,11 +187,13 @@ LaneWait LaneProgress::wait_of(std::size_t lane) const {
   const device::Lane& of = program_.lanes[lane];
   if (state.op >= of.op_count) return wait;
   const device::Op& op = program_.ops[of.op_begin + state.op];
+  const u64 moved = op.kind == device::OpKind::move ? device::slice_elements(*call_, op, state.slice) : 0;
   const auto look = [&](const device::Access& access) {
     if (access.via == device::Via::local) return false;
     const kernels::HostConnection& connection = connections_[static_cast<std::size_t>(access.connection)];
     if (connection.peer != wait.peer) return false;
-    wait.slot = static_cast<u32>(connection.position & (connection.depth - 1));
+    const u64 bytes = access.via == device::Via::slot ? moved * call_->element_bytes : 0;
+    wait.slot = kernels::slot_number(connection, connection.position, bytes);
     return true;
   };
   for (u32 i = 0; i < op.operand_count; ++i)
