@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "kernels/host/target.h"
+#include "kernels/program/flat_program.h"
+#include "schedule/lowering/prepare.h"
+#include "topology/presets.h"
 
 namespace {
 
@@ -65,6 +68,12 @@ struct Pair {
   std::deque<u64> under_way;  // their lengths
 };
 
+// Keeps where a lane that waits for a message expects the message's data.
+struct Expecting : kernels::HostTarget {
+  void awaits(const u64*, u32, u64, const void* data) { expected = data; }
+  const void* expected = nullptr;
+};
+
 }  // namespace
 
 TEST_CASE("a connection over the network holds many short messages, and few long ones") {
@@ -91,4 +100,30 @@ TEST_CASE("messages of all lengths lie apart while they are under way") {
     if (!pair.under_way.empty()) REQUIRE(pair.receive());
   }
   while (!pair.under_way.empty()) REQUIRE(pair.receive());
+}
+
+TEST_CASE("a receiver expects the data of a message where a message of its length lies") {
+  const u64 bytes = GENERATE(u64{4}, u64{kShortBytes}, u64{kShortBytes + 4}, kSlotBytes);
+  const std::vector<schedule::Send> sends{{0, 0, 1, 0, schedule::SendKind::copy}};
+  const auto broadcast = schedule::make_schedule("one", Collective::broadcast, 0, topology::host(2), 1, sends);
+  kernels::FlatProgram receives;
+  receives.assign(schedule::prepare(broadcast, kDepth).ranks[1]);
+  Pair pair;
+  for (u32 message = 0; message < 6; ++message) {
+    pair.send(kShortBytes);
+    pair.receive();
+  }
+  const device::Chunk chunk{0, 0, bytes, 0, 0};
+  device::Call call{};
+  call.chunks = &chunk;
+  call.element_bytes = 1;
+  call.slice_elements = kSlotBytes;
+  call.slice_count = 1;
+  std::vector<device::LaneState> lanes(receives.lane_count(), {0, 0, 0, -1, 0});
+  Expecting target;
+  const device::Program program = receives.view();
+  using Interpreter = device::Interpreter<Expecting, device::OneProtocol<device::Slots<Expecting>>>;
+  Interpreter interpreter(program, call, &pair.receiver, lanes.data(), target);
+  CHECK(interpreter.step(0) == device::Outcome::blocked);
+  CHECK(target.expected == Slots::payload(pair.receiver, bytes));
 }

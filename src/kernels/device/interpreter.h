@@ -198,7 +198,7 @@ class Interpreter : private InterpreterView<Target> {
       const bool message = op.kind == OpKind::move && operand.via == Via::slot;
       if (message && goes_by_words()) continue;  // words_arrived() waits for all at a time
       const Outcome arrival =
-          message ? with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); })
+          message ? with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state, elements); })
                   : arrived<Simple>(op, connection, state);
       if (arrival != Outcome::progressed) return arrival;
     }
@@ -237,9 +237,10 @@ class Interpreter : private InterpreterView<Target> {
     return with_protocol([](auto wire) { return wire.kFenced; });
   }
 
-  // One load for each operand. Words with flags and lines carry their own order, so they need no fence.
+  // One load for each operand. Words with flags and lines carry their own order, so they need no fence. `elements`: of
+  // the message, for targets that look at where its data will be.
   template <class Wire>
-  Outcome arrived(const Op& op, Connection& connection, LaneState& state) {
+  Outcome arrived(const Op& op, Connection& connection, LaneState& state, u64 elements = 0) {
     if constexpr (Wire::kFenced) owe(Scope::system);
     const u64* const word = Wire::word(connection);
     const u64 seen = Target::load_polled(word);
@@ -247,7 +248,8 @@ class Interpreter : private InterpreterView<Target> {
     if (sight == Sight::ours) return Outcome::progressed;
     if (sight == Sight::of_another_call) return mismatch(state, connection.peer);
     if constexpr (!Target::kSignedFlags)
-      target().awaits(word, Wire::kFlagShift, Wire::flag(connection, signature(op)), Wire::payload(connection, 0));
+      target().awaits(word, Wire::kFlagShift, Wire::flag(connection, signature(op)),
+                      Wire::payload(connection, elements * call().element_bytes));
     return blocked_at(word, seen, state, connection);
   }
 
