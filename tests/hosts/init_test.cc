@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "checks.h"
+#include "logs.h"
 #include "occurrences.h"
 
 using namespace hosts_test;
@@ -79,6 +80,23 @@ TEST_CASE("a split goes over hosts and within them", "[processes]") {
     for (int rank = 0; rank < 3; ++rank) job.rank(rank).tell("split 0 0");
     check_all_say(job.answers({3}), {"of 3"});
   }
+}
+
+TEST_CASE("init over hosts tells what links take beside the limited memory", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const Logs logs;
+  Job job(hosts, {0, 1}, logs.environment());
+  check_all_ok(job.init());
+  const std::string text = logs.text();
+  INFO(text);
+  const std::size_t more = text.find(" more for each rank of another host");
+  REQUIRE(more != std::string::npos);
+  const long bytes = std::stol(text.substr(text.rfind(' ', more - 1)));
+  constexpr long kSlots = 48 * 258048L;
+  CHECK(bytes >= kSlots);
+  CHECK(bytes < kSlots + kSlots / 8);
+  check_all_ok(job.ask("destroy"));
 }
 
 TEST_CASE("sccl status shows the ranks of all hosts", "[processes]") {

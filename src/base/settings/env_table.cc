@@ -189,7 +189,9 @@ constexpr auto kTable = std::to_array<Variable>({
      "Read by the Python package: the libsccl.so that it opens and preloads."},
     {"SCCL_MEM_LIMIT", "bytes", "32000000", kHonoured,
      "Most memory of a communicator at one rank: its slots shrink until it holds them. With SCCL_ARRIVAL=eager "
-     "64000000 unless it is set; only calls of more than 16 MiB use more than half of it."},
+     "64000000 unless it is set; only calls of more than 16 MiB use more than half of it. Links to other hosts "
+     "take memory beside it once messages come: for each rank of another host up to 48 slots of that size (32 with "
+     "more than 8 ranks)."},
     {"SCCL_NET", "auto | plugin | ucx | none", "auto", kHonoured,
      "Engine between hosts: a net plugin that works, else UCX; or the named one alone; none: no communicator spans "
      "hosts."},

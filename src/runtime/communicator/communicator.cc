@@ -13,6 +13,7 @@
 #include "runtime/membership/memberships.h"
 #include "runtime/membership/status.h"
 #include "runtime/plugins/profiler.h"
+#include "runtime/transport/net/link/rings.h"
 #include "runtime/vendor/vendor_backend.h"
 #include "runtime/windows/one_sided.h"
 
@@ -48,6 +49,14 @@ std::string platform_text(const Membership& membership) {
                      on_device.device.architecture, on_device.neighbours, on_device.layout.channels(),
                      on_device.layout.slot_bytes() / 1024, on_device.direct ? "direct" : "slots only",
                      on_device.layout.has_lines() ? ", ll128" : "");
+}
+
+// At most. Links to other hosts have slots beside the shared memory; pages of both are used when messages take them.
+std::string memory_text(const Membership& membership) {
+  const std::string text = fmt::format("up to {} bytes of memory", membership.layout.total_bytes());
+  if (!membership.hosts.are_several() || membership.on_device) return text;
+  const LinkShape links = link_shape_of(membership.layout, membership.ranks);
+  return fmt::format("{} and {} more for each rank of another host", text, 2 * RemoteRings::most_bytes(links));
 }
 
 }  // namespace
@@ -144,9 +153,9 @@ void Communicator::connect() {
     membership.identity.name = options_.name;
     membership.timeout_ms = options_.timeout_ms;
     membership.control.set_parents_ranks(options_.parents_ranks);
-    log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, up to {} bytes of memory, {}",
-              options_.rank, options_.ranks, platform_text(membership), membership.layout.slot_bytes() / 1024,
-              membership.layout.total_bytes(), membership.reaches_buffers() ? "single copy" : "no single copy");
+    log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, {}, {}", options_.rank, options_.ranks,
+              platform_text(membership), membership.layout.slot_bytes() / 1024, memory_text(membership),
+              membership.reaches_buffers() ? "single copy" : "no single copy");
     make_parts(std::move(membership));
     // On a device no rank's first kernel may run while another rank still allocates: the allocation would wait for the
     // kernel.

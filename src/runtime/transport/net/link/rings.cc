@@ -17,6 +17,15 @@ constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 // makes that rare; so this ring has more lines than one between ranks of a host.
 constexpr device::u32 kLines = 4 * device::kInlineLines;
 static_assert(device::kNetworkSlotCount <= device::kMostDepth);
+constexpr std::size_t kRingBytes = round_up(sizeof(device::Ring), kPageBytes);
+
+std::size_t inline_bytes(const LinkShape::Ring& ring) {
+  return round_up(std::size_t{ring.inline_lines + ring.tail_lines} * device::kCacheLineBytes, kPageBytes);
+}
+
+std::size_t payload_bytes(const LinkShape::Ring& ring) {
+  return round_up(kPayloadPhaseBytes + kernels::slots_bytes(ring), kPageBytes);
+}
 
 }  // namespace
 
@@ -33,16 +42,17 @@ LinkShape link_shape_of(const MemoryLayout& layout, int ranks) {
   return shape;
 }
 
-RemoteRings::RemoteRings(const LinkShape& shape) : rings_(shape.kinds.size()) {
-  const auto inline_bytes = [](const One& one) {
-    return round_up(std::size_t{one.inline_lines + one.tail_lines} * device::kCacheLineBytes, kPageBytes);
-  };
-  const std::size_t ring_bytes = round_up(sizeof(device::Ring), kPageBytes);
+std::size_t RemoteRings::most_bytes(const LinkShape& shape) {
+  std::size_t bytes = 0;
+  for (const LinkShape::Ring& ring : shape.kinds) bytes += kRingBytes + inline_bytes(ring) + payload_bytes(ring);
+  return bytes;
+}
+
+RemoteRings::RemoteRings(const LinkShape& shape) : rings_(shape.kinds.size()), bytes_(most_bytes(shape)) {
   for (int kind = 0; kind < shape.count(); ++kind) {
     One& one = of(kind);
     static_cast<LinkShape::Ring&>(one) = shape.kinds[static_cast<std::size_t>(kind)];
     one.stale_lines.assign(one.inline_lines / 64, 0);
-    bytes_ += ring_bytes + inline_bytes(one) + round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
   }
   void* const memory =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -51,10 +61,10 @@ RemoteRings::RemoteRings(const LinkShape& shape) : rings_(shape.kinds.size()) {
   std::byte* at = memory_;
   for (One& one : rings_) {
     one.ring = reinterpret_cast<device::Ring*>(at);
-    one.inline_messages = reinterpret_cast<device::u8*>(at + ring_bytes);
-    at += ring_bytes + inline_bytes(one);
+    one.inline_messages = reinterpret_cast<device::u8*>(at + kRingBytes);
+    at += kRingBytes + inline_bytes(one);
     one.payload = reinterpret_cast<device::u8*>(at + kPayloadPhaseBytes);
-    at += round_up(kPayloadPhaseBytes + one.payload_bytes(), kPageBytes);
+    at += payload_bytes(one);
   }
   std::size_t offset = 0;
   for (One& one : rings_) {

@@ -49,6 +49,9 @@ LinkShape link_shape_of(const MemoryLayout& layout, int ranks);
 
 class RemoteRings {
  public:
+  // The most memory that one of them takes. A rank has two for each rank of another host.
+  static std::size_t most_bytes(const LinkShape& shape);
+
   // Reserves addresses; memory is used when pages are touched. Throws system_error if no addresses are left.
   explicit RemoteRings(const LinkShape& shape);
   ~RemoteRings();
