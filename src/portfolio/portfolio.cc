@@ -159,7 +159,7 @@ class Foreseen {
     if (candidate.cost == nullptr) return;
     cost_ = *candidate.cost;
     if (options.slots > 0)
-      cost_.between_hosts.slots = options.network_slots > 0 ? options.network_slots : options.slots;
+      cost_ = cost_.with_network_slots(options.network_slots > 0 ? options.network_slots : options.slots);
     const double chunk = cost_.chunk_per_byte * options.bytes;
     if (options.slice_bytes > 0)
       for (const double slice : {options.slice_bytes / kShorter, cost_.good_slice(options.bytes, options.slice_bytes)})

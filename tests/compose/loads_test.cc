@@ -7,6 +7,7 @@
 #include "portfolio/composites/composites.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -47,10 +48,7 @@ TEST_CASE("a link that many ports share waits for no connection's slots, and one
       return one.name().starts_with("levels/ring") && one.name().ends_with("/8");
     });
     REQUIRE(found != all.end());
-    schedule::SimulationOptions options{
-        .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-    options.lane_bytes = schedule::kLaneBytes;
-    options.detail = schedule::Detail::totals;
+    const auto options = sccl_test::moved_in_lanes(bytes, 128 * 1024);
     const double simulated_us = schedule::simulate(compose::expand(*found->composite), options).time_us;
     const double closed_us = found->cost.time_us(bytes, options.slice_bytes);
     INFO(devices << " devices: simulated " << simulated_us << " us, in closed form " << closed_us << ", busy "

@@ -11,6 +11,7 @@
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -33,9 +34,7 @@ TEST_CASE("no candidate is foreseen to beat the bounds, or its own busiest link,
       for (const double bytes : {1e3, 1e7}) {
         const double least = bound_us(machine, collective, bytes);
         for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, 0)) {
-          schedule::SimulationOptions options{
-              .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-          options.detail = schedule::Detail::totals;
+          const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
           INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes on " << name);
           const double simulated_us = schedule::simulate(*one.schedule, options).time_us;
           CHECK(simulated_us >= 0.999 * least);
@@ -66,9 +65,7 @@ TEST_CASE("ways to the network that begin at a switch of a host count in the bou
     const double bytes = 6e6;
     const double least = bound_us(machine, collective, bytes);
     for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, 0)) {
-      schedule::SimulationOptions options{
-          .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-      options.detail = schedule::Detail::totals;
+      const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
       INFO(one.name << " for " << info(collective).name);
       CHECK(schedule::simulate(*one.schedule, options).time_us >= 0.999 * least);
     }
@@ -83,9 +80,7 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
       const double bytes = collective == Collective::allgather ? 16e6 : 64e6;
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
-      schedule::SimulationOptions options{
-          .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-      options.detail = schedule::Detail::totals;
+      const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
       const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
       const double closed = best.cost.time_us(bytes, 128 * 1024);
       INFO(best.composite->name << " for " << info(collective).name << " on " << name << ": " << simulated
@@ -107,10 +102,7 @@ TEST_CASE("strands of a broadcast that begin one after the other keep all NICs b
     });
     REQUIRE(found != all.end());
     const auto simulated_us = [&](const compose::Composite& composite) {
-      schedule::SimulationOptions options{
-          .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-      options.lane_bytes = schedule::kLaneBytes;
-      options.detail = schedule::Detail::totals;
+      const auto options = sccl_test::moved_in_lanes(bytes, 128 * 1024);
       return schedule::simulate(compose::expand(composite), options).time_us;
     };
     compose::Composite together = *found->composite;
@@ -133,9 +125,7 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
       const double bytes = 512e6 / (collective == Collective::allgather ? machine.ranks : 1);
       const auto all = planner.candidates(collective, 0);
       constexpr std::size_t kSimulated = 8;
-      schedule::SimulationOptions options{
-          .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-      options.detail = schedule::Detail::totals;
+      const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
       double least_us = 1e30;
       double least_closed_us = 1e30;
       double bound = 0;
@@ -198,10 +188,7 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
     for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, one.bytes, 128 * 1024).front()];
-      schedule::SimulationOptions options{
-          .bytes = one.bytes, .slots = 4, .network_slots = schedule::kNetworkSlots, .lane_bytes = schedule::kLaneBytes};
-      options.slice_bytes = best.cost.good_slice(one.bytes, 128 * 1024);
-      options.detail = schedule::Detail::totals;
+      const auto options = sccl_test::moved_in_lanes(one.bytes, best.cost.good_slice(one.bytes, 128 * 1024));
       const double foreseen_us = best.cost.time_us(one.bytes, options.slice_bytes);
       const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
       INFO(best.composite->name << " for " << info(collective).name << " on " << one.name << ": foreseen "
@@ -230,10 +217,7 @@ TEST_CASE("where nothing is simulated plans take as long as foreseen, near the b
     portfolio::CompositePlanner planner(machine);
     const auto all = planner.candidates(collective, 0);
     const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
-    schedule::SimulationOptions options{
-        .bytes = bytes, .slots = 4, .network_slots = schedule::kNetworkSlots, .lane_bytes = schedule::kLaneBytes};
-    options.slice_bytes = best.cost.good_slice(bytes, 128 * 1024);
-    options.detail = schedule::Detail::totals;
+    const auto options = sccl_test::moved_in_lanes(bytes, best.cost.good_slice(bytes, 128 * 1024));
     const double foreseen_us = best.cost.time_us(bytes, options.slice_bytes);
     const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
     INFO(best.composite->name << " for " << info(collective).name << " of " << mib << " MiB on " << name

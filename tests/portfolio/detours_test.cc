@@ -9,6 +9,7 @@
 #include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
+#include "simulation_options.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -23,9 +24,7 @@ TEST_CASE("blocks between the sockets of a host go in part over the other host")
   REQUIRE(direct);
   CHECK(schedule::busiest_us_per_byte(*found) < 0.85 * schedule::busiest_us_per_byte(*direct));
   const auto all = portfolio::candidates(machine, Collective::alltoall, 0);
-  schedule::SimulationOptions options{
-      .bytes = 64 << 20, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-  options.detail = schedule::Detail::totals;
+  const auto options = sccl_test::moved_in_slices(64 << 20, 128 * 1024);
   CHECK(all[portfolio::predict(all, options).front().candidate].name == "detours");
 }
 

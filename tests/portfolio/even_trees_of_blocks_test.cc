@@ -8,6 +8,7 @@
 #include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 
 using namespace sccl;
 
@@ -52,13 +53,8 @@ TEST_CASE("the closed form of even trees of blocks is near a simulation of every
     REQUIRE(found != all.end());
     const schedule::Schedule flat = compose::expand(*found->composite);
     for (const double times : {0.25, 1.0, 4.0}) {
-      schedule::SimulationOptions options;
-      options.bytes = times * buffer(machine, collective);
-      options.slice_bytes = found->cost.good_slice(options.bytes, 128 * 1024);
-      options.slots = 4;
-      options.network_slots = schedule::kNetworkSlots;
-      options.lane_bytes = schedule::kLaneBytes;
-      options.detail = schedule::Detail::totals;
+      const double bytes = times * buffer(machine, collective);
+      const auto options = sccl_test::moved_in_lanes(bytes, found->cost.good_slice(bytes, 128 * 1024));
       const double simulated = schedule::simulate(flat, options).time_us;
       const double closed = found->cost.time_us(options.bytes, options.slice_bytes);
       INFO(info(collective).name << " of " << options.bytes << " bytes: " << simulated << " us simulated");

@@ -13,6 +13,7 @@
 #include "portfolio/composites/composites.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 
@@ -285,9 +286,7 @@ TEST_CASE("leaving out simulations of what is slow by the closed form does not c
     for (const Collective collective : {Collective::allgather, Collective::allreduce, Collective::broadcast}) {
       const auto all = portfolio::candidates(machine, collective, 0);
       for (const double bytes : {1e3, 1e5, 4e5}) {  // few enough slices to be simulated
-        schedule::SimulationOptions options{
-            .bytes = bytes, .slice_bytes = 128 * 1024, .slots = 4, .network_slots = schedule::kNetworkSlots};
-        options.detail = schedule::Detail::totals;
+        auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
         double least_us = 1e30;
         for (const portfolio::Candidate& one : all) {
           options.slice_bytes = 128 * 1024;
@@ -339,10 +338,7 @@ bool has_even_trees(const topology::Topology& machine, Collective collective) {
 TEST_CASE("a long call on one host is foreseen by parts of simulations, and the fastest schedule is chosen") {
   constexpr double kBytes = 400 << 20;
   const auto all = portfolio::candidates(topology::preset("nvpairs4"), Collective::allgather, 0);
-  schedule::SimulationOptions options{
-      .bytes = kBytes, .slice_bytes = 4096, .slots = 4, .network_slots = schedule::kNetworkSlots};
-  options.lane_bytes = schedule::kLaneBytes;
-  options.detail = schedule::Detail::totals;
+  const auto options = sccl_test::moved_in_lanes(kBytes, 4096);
   const auto predictions = portfolio::predict(all, options);
   REQUIRE(predictions.size() == all.size());
   double least_us = std::numeric_limits<double>::infinity();
@@ -388,13 +384,7 @@ TEST_CASE("the closed form of even trees is near a simulation of every size") {
       const schedule::Schedule flat = compose::expand(*one.composite);
       CHECK_NOTHROW(schedule::verify(flat));
       for (const double bytes : {8e6, 64e6, 256e6}) {
-        schedule::SimulationOptions options;
-        options.bytes = bytes;
-        options.slice_bytes = one.cost.good_slice(bytes, 128 * 1024);
-        options.slots = 4;
-        options.network_slots = schedule::kNetworkSlots;
-        options.lane_bytes = schedule::kLaneBytes;
-        options.detail = schedule::Detail::totals;
+        const auto options = sccl_test::moved_in_lanes(bytes, one.cost.good_slice(bytes, 128 * 1024));
         const double simulated = schedule::simulate(flat, options).time_us;
         INFO(one.name() << " of " << bytes << " bytes, " << simulated << " us simulated");
         CHECK(one.cost.time_us(bytes, options.slice_bytes) > 0.85 * simulated);

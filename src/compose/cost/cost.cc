@@ -32,6 +32,20 @@ double Gaps::us(const Phase& between_hosts, double slice) const {
   return steps * std::max(0.0, kGap * between_hosts.alpha_us - hidden * passing_us);
 }
 
+Cost Cost::with_network_slots(int slots) const {
+  Cost cost = *this;
+  cost.between_hosts.slots = slots;
+  return cost;
+}
+
+Cost Cost::without_waiting() const {
+  Cost cost = *this;
+  cost.waiting_us_per_byte = 0;
+  cost.gaps = {};
+  cost.late_chunks = false;
+  return cost;
+}
+
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
 
 double Cost::time_us(double bytes, double slice_bytes) const {

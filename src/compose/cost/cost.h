@@ -74,6 +74,11 @@ struct Cost {
   double messages_between_hosts = 0;
   double messages_on_host = 0;
 
+  // The same where connections between hosts have so many slots for short slices.
+  Cost with_network_slots(int slots) const;
+  // The same before it is known whether chunks wait for one another.
+  Cost without_waiting() const;
+
   double busy_us(double bytes) const;
   // Slices are at most `slice_bytes` long, and at most as long as a chunk.
   double time_us(double bytes, double slice_bytes) const;

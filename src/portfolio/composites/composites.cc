@@ -428,9 +428,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {
-    cost.waiting_us_per_byte = 0;
-    cost.gaps = {};
-    cost.late_chunks = false;
+    cost = cost.without_waiting();
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
   result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});

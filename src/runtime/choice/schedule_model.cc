@@ -128,7 +128,7 @@ std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Colle
   if (auto known = composites_.find(key)) return known;
   if (!planner_) planner_ = std::make_unique<portfolio::CompositePlanner>(topology_);
   Composites planned = planner_->candidates(collective, root);
-  for (portfolio::CompositeCandidate& one : planned) one.cost.between_hosts.slots = pipeline_.network_slots;
+  for (portfolio::CompositeCandidate& one : planned) one.cost = one.cost.with_network_slots(pipeline_.network_slots);
   auto made = std::make_shared<const Composites>(std::move(planned));
   return composites_.keep(key, made, bytes_of(*made));
 }
