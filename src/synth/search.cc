@@ -45,6 +45,7 @@ struct Search::Attempt {
   std::int64_t conflicts = 0;  // so far
   std::unique_ptr<Encoding> encoding;
   bool closed = false;  // refuted, or too large to try
+  int builds = 0;       // of the encoding, so far
 };
 
 struct Search::Asked {
@@ -178,9 +179,11 @@ Found Search::go_on(Asked& asked, Effort effort, const Limits& limits) {
       if (effort.left != nullptr) turn = std::min(turn, *effort.left / weight);
       if (turn < 1) return {Outcome::unknown, {}, kNoEffortLeft};
       const std::int64_t before = attempt.conflicts;
+      const int built = attempt.builds;
       const Outcome outcome = attempt_once(asked, attempt, turn, limits);
       if (effort.left != nullptr)
-        *effort.left -= (attempt.conflicts - before) * weight + attempt.literals / kLiteralsAConflict;
+        *effort.left -=
+            (attempt.conflicts - before) * weight + (attempt.builds - built) * attempt.literals / kLiteralsAConflict;
       if (outcome == Outcome::sat) break;
       if (asked.refuted) return {Outcome::unsat, {}, proof};
     }
@@ -199,6 +202,7 @@ Outcome Search::attempt_once(Asked& asked, Attempt& attempt, std::int64_t confli
       const std::int64_t most =
           limits.most_literals > 0 ? std::min(limits.most_literals, kMostLiterals) : kMostLiterals;
       if (attempt.literals > most) throw std::bad_alloc();
+      ++attempt.builds;
       attempt.encoding = std::make_unique<Encoding>(asked.problem, *attempt.action, asked.rounds, attempt.ranges);
     }
     const std::int64_t before = attempt.encoding->conflicts();

@@ -219,6 +219,16 @@ TEST_CASE("questions pay for their conflicts, and without effort only what is kn
   CHECK(left > -50);
 }
 
+TEST_CASE("a formula that is too large to be built costs nothing") {
+  constexpr std::int64_t kMost = 20000;
+  std::int64_t left = kMost;
+  Synthesizer synthesizer(topology::preset("dgx1v"), allgather, 0);
+  Limits limits;
+  limits.most_literals = 1;
+  CHECK(synthesizer.find({6, 3, 7}, Effort{kMost, &left}, limits).outcome == Outcome::unknown);
+  CHECK(left == kMost);
+}
+
 TEST_CASE("what is refuted for more steps is not tried again with fewer") {
   std::int64_t left = 20000;
   const Effort shared{20000, &left};
