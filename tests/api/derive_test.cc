@@ -247,6 +247,34 @@ TEST_CASE("ranks whose calls ended because one revoked its communicator revoke t
     }
 }
 
+TEST_CASE("a rank whose call failed and that does nothing more is named when a Split has waited in vain",
+          "[processes]") {
+  const sccl_test::Stage told;
+  CHECK(failures(run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
+          ncclComm_t comm = nullptr;
+          if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
+          float value = 1;
+          std::string wrong;
+          if (rank == 1) {
+            if (ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess)
+              wrong = "the call succeeded without rank 0";
+            told.await(1);
+          } else {
+            ::setenv("SCCL_INIT_TIMEOUT_MS", "1000", 1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) wrong = describe("Revoke", r);
+            ncclComm_t child = nullptr;
+            const ncclResult_t result = ncclCommSplit(comm, 0, 0, &child, nullptr);
+            const std::string text = ncclGetLastError(nullptr);
+            for (const char* part : {"waited in vain for rank 1", "its call failed", "revoke its communicator"})
+              if (text.find(part) == std::string::npos) wrong = describe("Split", result);
+            told.next();
+          }
+          ncclCommAbort(comm);
+          return wrong;
+        })) == "");
+}
+
 TEST_CASE("a rank that waits for one that revoked its communicator is told so, and by whom") {
   for (const Mode mode : modes()) {
     const sccl_test::Stage told_other;

@@ -152,7 +152,7 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
   if (sleeper != nullptr) waiter.expect(Waiter::Polls::engine);
   StallWatch watch;
   LongWait long_wait(control_.members());
-  const auto stopped = [&] { return control_.health().stopped_text(); };
+  const auto cause = [&] { return cause_of_wait(watched); };
   bool ended = done();
   while (!ended) {
     bool slept = false;
@@ -177,7 +177,7 @@ void ControlAllGather::wait_until(const std::string& purpose, const std::vector<
       long_wait.note();
       watch.check(
           rank_, waiter.waited(),
-          [&] { return fmt::format("{}, waiting for {}", purpose, control_.members().named(watched)); }, stopped);
+          [&] { return fmt::format("{}, waiting for {}", purpose, control_.members().named(watched)); }, cause);
     }
     ended = ended || done();
   }
@@ -189,10 +189,23 @@ void ControlAllGather::check(const std::string& purpose, const std::vector<Rank>
     fail(ErrorCode::invalid_usage, "{}: rank {} was aborted", purpose, rank_);
   check_present(purpose, watched, revoked == Revoked::may_come ? Presence::destroyed : Presence::revoked);
   if (!deadline.passed()) return;
-  const auto stopped = control_.health().stopped_text();
+  const auto cause = cause_of_wait(watched);
   fail(ErrorCode::system_error, "{}: rank {} waited in vain for {}: {}", purpose, rank_,
        control_.members().named(watched),
-       stopped ? *stopped : "let all ranks make this call, or raise SCCL_INIT_TIMEOUT_MS");
+       cause ? *cause : "let all ranks make this call, or raise SCCL_INIT_TIMEOUT_MS");
+}
+
+// Nothing if it is not known. Revoked ranks wait for one whose call has failed: it may revoke its communicator, too,
+// and come.
+std::optional<std::string> ControlAllGather::cause_of_wait(const std::vector<Rank>& watched) const {
+  const PeerHealth health = control_.health();
+  if (auto stopped = health.stopped_text()) return stopped;
+  const auto failed = std::ranges::find_if(watched, [&](Rank rank) {
+    return rank != rank_ && health.presence(rank) == Presence::present && health.has_failed(rank);
+  });
+  if (failed == watched.end()) return std::nullopt;
+  return fmt::format("{} is still there, though its call failed ({}): revoke its communicator, too, or abort it",
+                     health.whereabouts(*failed), health.fault_text(*failed));
 }
 
 void ControlAllGather::check_alive(const std::string& purpose, const std::vector<Rank>& ranks) const {

@@ -76,6 +76,7 @@ class ControlAllGather {
 
  private:
   void check(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline, Revoked revoked) const;
+  std::optional<std::string> cause_of_wait(const std::vector<Rank>& watched) const;
   void check_present(const std::string& purpose, const std::vector<Rank>& ranks, Presence first_bad) const;
   std::string absence(Rank rank, Presence first_bad) const;
 
