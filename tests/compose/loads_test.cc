@@ -58,3 +58,25 @@ TEST_CASE("a link that many ports share waits for no connection's slots, and one
     CHECK((simulated_us > 1.5 * found->cost.busy_us(bytes)) == (devices == 1));
   }
 }
+
+// A model keeps what hosts pass: what it says of a composite must not depend on those before it.
+TEST_CASE("a cost model says of every composite what a new one says") {
+  for (const topology::Topology& machine : {uneven(), pcie_beside_line(60), racks(3, 2, 2)}) {
+    const auto links = std::make_shared<const topology::Topology>(machine);
+    const auto cluster = std::make_shared<const topology::Cluster>(topology::cluster_of(machine));
+    compose::CostModel known(links, cluster);
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : kCollectives)
+      for (const Rank root : {0, machine.ranks - 1})
+        for (const auto& one : planner.candidates(collective, root)) {
+          if (one.name().starts_with("even-trees")) continue;  // of a cluster of one host
+          INFO(one.name() << " for " << info(collective).name << " of root " << root << " on " << machine.name);
+          const compose::Cost cost = known.cost(*one.composite);
+          const compose::Cost anew = compose::CostModel(links, cluster).cost(*one.composite);
+          for (const double bytes : {1e4, 1e8}) {
+            CHECK(cost.time_us(bytes, 1 << 17) == anew.time_us(bytes, 1 << 17));
+            CHECK(cost.busy_us(bytes) == anew.busy_us(bytes));
+          }
+        }
+  }
+}

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compose/cost/known_hosts.h"
 #include "schedule/simulation/simulate.h"
 
 namespace sccl::compose {
@@ -84,6 +85,11 @@ double Cost::good_slice(double bytes, double most_slice_bytes) const {
 
 CostModel::CostModel(std::shared_ptr<const topology::Topology> topology,
                      std::shared_ptr<const topology::Cluster> cluster)
-    : topology_(std::move(topology)), cluster_(std::move(cluster)), edges_(*topology_), ways_(*topology_, *cluster_) {}
+    : topology_(std::move(topology)),
+      cluster_(std::move(cluster)),
+      edges_(*topology_),
+      ways_(*topology_, *cluster_),
+      known_(std::make_unique<KnownHosts>()) {}
+CostModel::~CostModel() = default;
 
 }  // namespace sccl::compose

@@ -88,9 +88,12 @@ struct Cost {
 };
 
 // Made once per cluster; computes the cost of any number of composites on it.
+class KnownHosts;
+
 class CostModel {
  public:
   CostModel(std::shared_ptr<const topology::Topology> topology, std::shared_ptr<const topology::Cluster> cluster);
+  ~CostModel();
 
   // Throws invalid_argument when a used link has no bandwidth.
   Cost cost(const Composite& composite);
@@ -106,6 +109,7 @@ class CostModel {
   std::shared_ptr<const topology::Cluster> cluster_;
   schedule::EdgeIndex edges_;
   topology::NetworkWays ways_;
+  std::unique_ptr<KnownHosts> known_;
 };
 
 }  // namespace sccl::compose

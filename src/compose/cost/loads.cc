@@ -10,6 +10,7 @@
 #include "compose/cost/cost.h"
 #include "compose/cost/handed_over.h"
 #include "compose/cost/host_loads.h"
+#include "compose/cost/known_hosts.h"
 #include "compose/cost/phases.h"
 #include "compose/cost/root_way.h"
 #include "compose/cost/waiting.h"
@@ -69,6 +70,8 @@ class Loads {
     double bytes = 0;  // per byte of L
     int connections = 0;
   };
+
+  KnownHosts& known() { return *model_.known_; }
 
   bool everyone_contributes() const {
     return composite_.collective == Collective::allreduce || composite_.collective == Collective::reducescatter ||
@@ -398,9 +401,9 @@ class Loads {
     std::set<std::tuple<int, std::vector<int>, bool, double>> seen;
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
-      const HostKind& kind = *composite_.kinds[at(one.kind)];
+      const std::shared_ptr<const HostKind>& kind = composite_.kinds[at(one.kind)];
       const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
-      const double home = kind.has_entries() ? at_home(host) : 0;
+      const double home = kind->has_entries() ? at_home(host) : 0;
       if (!seen.emplace(one.kind, one.ports, has_root, home).second) continue;
       if (has_root && composite_.at_root) {
         take_busiest(host, loads_at_root(composite_, routes_.chunks()));
@@ -410,17 +413,18 @@ class Loads {
       const double all = composite_.collective == Collective::allgather ? ranks() : 1;
       EdgeLoads sums;
       EdgeLoads copies;
-      if (everyone_contributes()) join(sums, loads_of_turns(kind.in, kind.in_turns, share), all * (1 - home));
-      if (everyone_receives()) join(copies, loads_of_turns(kind.out, kind.out_turns, share), all * (1 - home));
+      if (everyone_contributes()) join(sums, known().of_turns(kind, kind->in, kind->in_turns, share), all * (1 - home));
+      if (everyone_receives())
+        join(copies, known().of_turns(kind, kind->out, kind->out_turns, share), all * (1 - home));
       if (everyone_contributes() && home > 0)
-        join(sums, loads_of_turns(kind.home->in, kind.home->in_turns, share), all * home);
+        join(sums, known().of_turns(kind, kind->home->in, kind->home->in_turns, share), all * home);
       if (everyone_receives() && home > 0)
-        join(copies, loads_of_turns(kind.home->out, kind.home->out_turns, share), all * home);
+        join(copies, known().of_turns(kind, kind->home->out, kind->home->out_turns, share), all * home);
       if (everyone_contributes() && everyone_receives()) {
         apart_.sums_us_per_byte = std::max(apart_.sums_us_per_byte, busiest(host, sums, 0.5));
         apart_.copies_us_per_byte = std::max(apart_.copies_us_per_byte, busiest(host, copies, 0.5));
       }
-      EdgeLoads whole = loads_between(kind, handed_over(composite_, host));
+      EdgeLoads whole = known().between(kind, handed_over(composite_, host));
       join(whole, sums, 1);
       join(whole, copies, 1);
       take_busiest(host, whole);
@@ -466,9 +470,9 @@ class Loads {
   void add_phase(const schedule::Schedule HostKind::*which) {
     Phase most;
     for (const auto& kind : composite_.kinds) {
-      Phase phase = phase_of((*kind).*which);
+      Phase phase = known().phase(kind, (*kind).*which);
       if (kind->has_entries() && !composite_.at_root) {
-        const Phase home = phase_of((*kind->home).*which);
+        const Phase& home = known().phase(kind, (*kind->home).*which);
         phase = slower(phase, home, phase.steps + home.steps);
       }
       most = slower(most, phase, std::max(most.steps, phase.steps));
@@ -585,6 +589,9 @@ class Loads {
   Cost cost_;
 };
 
-Cost CostModel::cost(const Composite& composite) { return Loads(*this, composite).cost(); }
+Cost CostModel::cost(const Composite& composite) {
+  known_->forget_many();
+  return Loads(*this, composite).cost();
+}
 
 }  // namespace sccl::compose

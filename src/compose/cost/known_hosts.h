@@ -1,0 +1,59 @@
+// What the links of a host pass, kept for the next composite: those of one cluster share the kinds of their hosts, and
+// differ in shapes and frames.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "compose/cost/host_loads.h"
+#include "compose/cost/phases.h"
+
+namespace sccl::compose {
+
+class KnownHosts {
+ public:
+  using Kind = std::shared_ptr<const HostKind>;
+  using Bytes = std::vector<std::vector<double>>;  // from device to device
+
+  // Of a schedule of the kind, or of its `home`.
+  const Phase& phase(const Kind& kind, const schedule::Schedule& schedule) {
+    return known(phases_, &schedule, kind, [&] { return phase_of(schedule); });
+  }
+  const EdgeLoads& of_turns(const Kind& kind, const schedule::Schedule& schedule,
+                            const std::vector<std::vector<ChunkId>>& turns, const std::vector<double>& share) {
+    return known(of_turns_, std::pair(&schedule, share), kind, [&] { return loads_of_turns(schedule, turns, share); });
+  }
+  const EdgeLoads& between(const Kind& kind, const Bytes& bytes) {
+    return known(between_, std::pair(kind.get(), bytes), kind, [&] { return loads_between(*kind, bytes); });
+  }
+
+  // References from before are of no use afterwards. Who plans for every root would keep too much.
+  void forget_many() {
+    if (phases_.size() + of_turns_.size() + between_.size() <= kMost) return;
+    phases_.clear();
+    of_turns_.clear();
+    between_.clear();
+    kinds_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1024;
+
+  template <typename Key, typename Value, typename Make>
+  const Value& known(std::map<Key, Value>& values, const Key& key, const Kind& kind, Make&& make) {
+    const auto found = values.find(key);
+    if (found != values.end()) return found->second;
+    kinds_.insert(kind);
+    return values.emplace(key, make()).first->second;
+  }
+
+  std::set<Kind> kinds_;  // no other kind has the address of one that is known
+  std::map<const schedule::Schedule*, Phase> phases_;
+  std::map<std::pair<const schedule::Schedule*, std::vector<double>>, EdgeLoads> of_turns_;
+  std::map<std::pair<const HostKind*, Bytes>, EdgeLoads> between_;
+};
+
+}  // namespace sccl::compose
