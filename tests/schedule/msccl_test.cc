@@ -155,6 +155,13 @@ std::string refusal(const std::string& text) {
   return "";
 }
 
+// A Broadcast to one peer, a message a step.
+Schedule chunk_by_chunk(int chunks) {
+  std::vector<Send> sends;
+  for (int chunk = 0; chunk < chunks; ++chunk) sends.push_back({chunk, 0, 1, chunk, SendKind::copy});
+  return make_schedule("long", Collective::broadcast, 0, topology::host(2), chunks, sends);
+}
+
 }  // namespace
 
 TEST_CASE("a ring AllReduce of fused steps becomes the ring's 2 (n - 1) steps") {
@@ -225,16 +232,41 @@ TEST_CASE("side by side chunks travel as one message, and doubled links get two 
   CHECK(sender.blocks[1].steps[0].src.offset == 4);
 }
 
+TEST_CASE("more messages than a block has steps for are divided among blocks") {
+  for (const int chunks : {256, 257, 600, 5000}) {
+    INFO(chunks << " chunks");
+    const Schedule schedule = chunk_by_chunk(chunks);
+    const MscclAlgo algorithm = msccl_from_schedule(schedule);
+    CHECK(algorithm.channels == (chunks + 255) / 256);
+    for (const MscclGpu& gpu : algorithm.gpus)
+      for (const MscclBlock& block : gpu.blocks) CHECK(block.steps.size() <= 256);
+    const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(algorithm)));
+    CHECK_NOTHROW(verify(back));
+    CHECK(back.sends.size() == schedule.sends.size());
+  }
+}
+
+// Every sum waits for the one before, in whatever block that was.
+TEST_CASE("sums that are divided among blocks wait for one another") {
+  constexpr int kChunks = 200;
+  std::vector<Send> sends;
+  for (int chunk = 0; chunk < kChunks; ++chunk)
+    for (Rank from = 1; from < 4; ++from) sends.push_back({chunk, from, 0, 4 * chunk + from, SendKind::reduce});
+  const Schedule schedule = make_schedule("sums", Collective::reduce, 0, topology::host(4), kChunks, sends);
+  const MscclAlgo algorithm = msccl_from_schedule(schedule);
+  CHECK(algorithm.channels > 1);
+  const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(algorithm)));
+  CHECK_NOTHROW(verify(back));
+  CHECK(back.sends.size() == schedule.sends.size());
+}
+
 TEST_CASE("what MSCCL cannot say is refused on export") {
   Schedule weighted = make_schedule("w", Collective::broadcast, 0, topology::host(2), 2,
                                     {{0, 0, 1, 0, SendKind::copy}, {1, 0, 1, 0, SendKind::copy}});
   weighted.weights = {1, 2};
   CHECK_THROWS_WITH(msccl_from_schedule(weighted), Catch::Contains("different sizes"));
+  CHECK_THROWS_WITH(msccl_from_schedule(chunk_by_chunk(10000)), Catch::Contains("fewer chunks"));
   std::vector<Send> sends;
-  for (int chunk = 0; chunk < 600; ++chunk) sends.push_back({chunk, 0, 1, chunk, SendKind::copy});
-  CHECK_THROWS_WITH(msccl_from_schedule(make_schedule("long", Collective::broadcast, 0, topology::host(2), 600, sends)),
-                    Catch::Contains("fewer chunks"));
-  sends.clear();
   for (Rank rank = 0; rank < 40; ++rank)
     for (Rank other = 0; other < 40; ++other)
       if (other != rank) sends.push_back({rank, rank, other, 0, SendKind::copy});

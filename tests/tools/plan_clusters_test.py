@@ -59,7 +59,7 @@ def test_flat_forms_that_are_too_large():
 def test_a_flat_form_of_a_small_cluster_is_exported():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "schedule.json")
-        result = run("simulate", "--topo", "6*dgx1v", "--collective", "allgather", "--bytes", "256K", "--out", path)
+        result = run("simulate", "--topo", "6*dgx1v", "--collective", "allgather", "--bytes", "1M", "--out", path)
         expect(result.returncode == 0, f"simulate --out: {result.stderr}")
         expect(run("verify", path).returncode == 0, "the flat form does not pass sccl verify")
         result = run("export", "--schedule", path, "--format", "msccl-xml")

@@ -3,9 +3,12 @@
 #include "schedule/msccl/msccl_export.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "schedule/layout.h"
@@ -13,10 +16,17 @@
 namespace sccl::schedule {
 namespace {
 
-constexpr int kMostBlocks = 64;
-constexpr int kMostSteps = 256;
+constexpr std::size_t kMostBlocks = 64;
+constexpr std::size_t kMostSteps = 256;
+constexpr int kMostChannels = 32;
 constexpr int kMostCount = 71;
 constexpr int kMostLanes = 8;
+
+// How messages are divided among blocks. A lane of a connection takes the next channel after so many messages.
+struct Division {
+  int most_lanes = 0;
+  std::size_t messages_of_block = 0;
+};
 
 // A step of a block of one GPU.
 struct StepRef {
@@ -70,9 +80,9 @@ std::vector<ChunkPlace> offsets_of(const Schedule& schedule) {
 
 class Exporter {
  public:
-  Exporter(const Schedule& schedule, int most_lanes)
+  Exporter(const Schedule& schedule, const Division& division)
       : schedule_(schedule),
-        most_lanes_(most_lanes),
+        division_(division),
         offsets_(offsets_of(schedule)),
         edges_(schedule.topology),
         routes_(schedule.topology),
@@ -122,7 +132,7 @@ class Exporter {
   }
 
   int lanes_between(Rank src, Rank dst) {
-    int lanes = most_lanes_;
+    int lanes = division_.most_lanes;
     for (const topology::Edge& ends : routes_.path(src, dst)) lanes = std::min(lanes, edges_[edges_.find(ends)].lanes);
     return lanes;
   }
@@ -151,6 +161,10 @@ class Exporter {
         else
           parcels.push_back({src, dst, lane, kind, from, to, {chunk}});
       }
+    }
+    for (Parcel& parcel : parcels) {
+      const std::size_t before = messages_[{parcel.src, parcel.dst, parcel.lane}]++;
+      parcel.lane += lanes_between(parcel.src, parcel.dst) * static_cast<int>(before / division_.messages_of_block);
     }
     return parcels;
   }
@@ -280,41 +294,58 @@ class Exporter {
       gpu.input_chunks = inputs;
       gpu.output_chunks = outputs;
       gpu.scratch_chunks = static_cast<int>(scratch_[rank].size());
-      for (const MscclBlock& one : gpu.blocks) {
-        algo_.channels = std::max(algo_.channels, one.channel + 1);
-        if (one.steps.size() > kMostSteps)
-          fail(ErrorCode::invalid_argument,
-               "schedule '{}' needs {} steps in a block of rank {}: MSCCL has {}; use fewer chunks", schedule_.name,
-               one.steps.size(), rank, kMostSteps);
-      }
+      for (const MscclBlock& one : gpu.blocks) algo_.channels = std::max(algo_.channels, one.channel + 1);
     }
   }
 
   const Schedule& schedule_;
-  int most_lanes_;
+  Division division_;
   std::vector<ChunkPlace> offsets_;
   EdgeIndex edges_;
   topology::Routes routes_;
   std::vector<std::vector<Present>> present_;                       // by rank and chunk
   std::vector<std::map<std::tuple<Rank, bool, int>, int>> blocks_;  // by rank: peer, sends, lane
   std::vector<std::map<ChunkId, int>> scratch_;                     // by rank: slot of a chunk
+  std::map<std::tuple<Rank, Rank, int>, std::size_t> messages_;     // so far: by sender, receiver and lane
   MscclAlgo algo_;
 };
 
-bool fits(const MscclAlgo& algo) {
-  return std::all_of(algo.gpus.begin(), algo.gpus.end(),
-                     [](const MscclGpu& gpu) { return gpu.blocks.size() <= kMostBlocks; });
+bool has_blocks_for(const MscclAlgo& algo) {
+  return algo.channels <= kMostChannels &&
+         std::ranges::all_of(algo.gpus, [](const MscclGpu& gpu) { return gpu.blocks.size() <= kMostBlocks; });
+}
+
+std::pair<std::size_t, std::size_t> most_steps_and_rank(const MscclAlgo& algo) {
+  std::pair<std::size_t, std::size_t> most;
+  for (std::size_t rank = 0; rank < algo.gpus.size(); ++rank)
+    for (const MscclBlock& block : algo.gpus[rank].blocks)
+      if (block.steps.size() > most.first) most = {block.steps.size(), rank};
+  return most;
 }
 
 }  // namespace
 
 MscclAlgo msccl_from_schedule(const Schedule& schedule) {
+  constexpr std::size_t kUndivided = std::numeric_limits<std::size_t>::max();
   if (std::adjacent_find(schedule.weights.begin(), schedule.weights.end(), std::not_equal_to<>()) !=
       schedule.weights.end())
     fail(ErrorCode::invalid_argument,
          "schedule '{}' has chunks of different sizes: MSCCL's are equal; cut them into equal ones", schedule.name);
+  std::optional<std::pair<std::size_t, std::size_t>> too_long;
   for (const int lanes : {kMostLanes, 1})
-    if (MscclAlgo algo = Exporter(schedule, lanes).run(); fits(algo)) return algo;
+    for (const std::size_t messages : {kUndivided, kMostSteps, kMostSteps / 2, kMostSteps / 4, kMostSteps / 8}) {
+      MscclAlgo algo = Exporter(schedule, {lanes, messages}).run();
+      if (!has_blocks_for(algo)) break;
+      const auto most = most_steps_and_rank(algo);
+      if (most.first <= kMostSteps) return algo;
+      if (!too_long) too_long = most;
+    }
+  if (too_long)
+    fail(
+        ErrorCode::invalid_argument,
+        "schedule '{}' needs {} steps in a block of rank {}, more than MSCCL has ({}), and cannot be divided among its "
+        "{} blocks: use fewer chunks",
+        schedule.name, too_long->first, too_long->second, kMostSteps, kMostBlocks);
   fail(ErrorCode::invalid_argument,
        "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): use a schedule with fewer peers",
        schedule.name, kMostBlocks);
