@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "treegen/graph/kept_flows.h"
 #include "treegen/graph/partitions.h"
 
 namespace sccl::treegen {
@@ -141,7 +142,7 @@ class Packer {
 class OutTrees : public Packer {
  public:
   OutTrees(const Links& links, const std::vector<Amount>& demands, Amount scale, Effort effort)
-      : Packer(links, demands, scale, effort), flow_(links.nodes() + 2, arcs(links)) {}
+      : Packer(links, demands, scale, effort), flows_(links.nodes() + 2, arcs(links), links.nodes(), links.ranks()) {}
 
  private:
   // Super source -> roots; super source -> one node for the unfinished tree -> the tree's ranks.
@@ -159,22 +160,27 @@ class OutTrees : public Packer {
     const std::size_t edges = residual_.size();
     const auto ranks = static_cast<std::size_t>(links_.ranks());
     const Amount offered = std::accumulate(demands_.begin(), demands_.end(), weight);
-    for (std::size_t edge = 0; edge < edges; ++edge) flow_.set_capacity(edge, residual_[edge]);
+    for (std::size_t edge = 0; edge < edges; ++edge) flows_.set_capacity(edge, residual_[edge]);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      flow_.set_capacity(edges + rank, demands_[rank]);
-      flow_.set_capacity(edges + ranks + rank, 0);
+      flows_.set_capacity(edges + rank, demands_[rank]);
+      flows_.set_capacity(edges + ranks + rank, 0);
     }
-    for (const Rank rank : unfinished) flow_.set_capacity(edges + ranks + static_cast<std::size_t>(rank), weight);
-    flow_.set_capacity(edges + 2 * ranks, weight);
-    for (Rank rank = 0; rank < links_.ranks(); ++rank)
-      if (flow_.run(links_.nodes(), rank) < offered) return false;
+    for (const Rank rank : unfinished) flows_.set_capacity(edges + ranks + static_cast<std::size_t>(rank), weight);
+    flows_.set_capacity(edges + 2 * ranks, weight);
+    if (!flows_.reaches(hardest_, offered)) return false;
+    for (Rank rank = 0; rank < links_.ranks(); ++rank) {
+      if (flows_.reaches(rank, offered)) continue;
+      hardest_ = rank;
+      return false;
+    }
     return true;
   }
 
   std::vector<Use> uses_of(int hop) const override { return links_.hops()[static_cast<std::size_t>(hop)].uses; }
   Rank root_for(std::size_t demand) const override { return static_cast<Rank>(demand); }
 
-  MaxFlow flow_;
+  KeptFlows flows_;
+  Rank hardest_ = 0;  // that failed last: the next hop may fail there, too
 };
 
 // Tutte, Nash-Williams, with the unfinished tree contracted: for every partition, half of what leaves its sets must
