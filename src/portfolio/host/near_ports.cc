@@ -31,7 +31,7 @@ class NearPorts {
       const int to = send.chunk / devices_ % devices_;
       for (const int resource : ways_.between(send.src, send.dst)) {
         if (send.chunk < devices_ * devices_) between_[at(from * devices_ + to)].push_back(resource);
-        uses_.add({resource}, 1.0 / pieces);
+        uses_.add(resource, 1.0 / pieces);
       }
     }
     const std::vector<int> ports = in_proportion({nics.begin(), nics.end()});
@@ -52,9 +52,11 @@ class NearPorts {
     for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
       uses_.set_unit();
       bool better = false;
+      bool gained = false;
       for (std::size_t one = 0; one < port_of_.size(); ++one) {
-        for (const int port : ports_) better = move(one, port) || better;
-        for (std::size_t other = 0; other < one; ++other) better = exchange(one, other) || better;
+        if (one > 0 && alike(one - 1, one) && !gained) continue;
+        gained = improve(one);
+        better = better || gained;
       }
       if (!better) return;
     }
@@ -82,7 +84,7 @@ class NearPorts {
   }
 
   void use(int device, int port, double more) {
-    for_each_use(device, port, [&](int resource) { uses_.add({resource}, more); });
+    for_each_use(device, port, [&](int resource) { uses_.add(resource, more); });
   }
 
   double weight(int device, int port) const {
@@ -90,6 +92,21 @@ class NearPorts {
     for_each_use(device, port, [&](int resource) { sum += uses_.weight(resource, weight_) + kUseWeight; });
     return sum;
   }
+
+  bool improve(std::size_t place) {
+    bool better = false;
+    for (const int port : ports_) better = move(place, port) || better;
+    bool gained = false;
+    for (std::size_t other = 0; other < place; ++other) {
+      if (other > 0 && alike(other - 1, other) && !gained) continue;
+      gained = exchange(place, other);
+      better = better || gained;
+    }
+    return better;
+  }
+
+  // What one of them cannot gain the other one cannot, either.
+  bool alike(std::size_t a, std::size_t b) const { return device_of(a) == device_of(b) && port_of_[a] == port_of_[b]; }
 
   int device_of(std::size_t place) const { return static_cast<int>(place) / turns_; }
 

@@ -32,10 +32,11 @@ class Uses {
       : ways_(&ways), uses_(static_cast<std::size_t>(ways.count()), 0), powers_(uses_.size(), 0) {}
 
   void add(const std::vector<int>& way, double more) {
-    for (const int resource : way) {
-      uses_[static_cast<std::size_t>(resource)] += more;
-      powers_[static_cast<std::size_t>(resource)] = power(busy(resource));
-    }
+    for (const int resource : way) add(resource, more);
+  }
+  void add(int resource, double more) {
+    uses_[static_cast<std::size_t>(resource)] += more;
+    powers_[static_cast<std::size_t>(resource)] = power(busy(resource));
   }
   double busy(int resource, double more = 0) const {
     return (uses_[static_cast<std::size_t>(resource)] + more) * ways_->us_per_byte(resource);
