@@ -36,13 +36,18 @@ std::vector<RingOrder> all_cycles(const Links& links) {
 }
 
 std::vector<Use> uses_of(const Links& links, const RingOrder& cycle) {
-  std::vector<Use> uses;
+  std::vector<int> times(links.capacities().size(), 0);
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const Rank from = cycle[i];
     const Rank to = cycle[(i + 1) % cycle.size()];
     for (const int hop : {links.hop(from, to), links.hop(to, from)})
-      uses = merged(std::move(uses), links.hops()[static_cast<std::size_t>(hop)].uses);
+      for (const Use& use : links.hops()[static_cast<std::size_t>(hop)].uses)
+        times[static_cast<std::size_t>(use.capacity)] += use.times;
   }
+  std::vector<Use> uses;
+  for (int capacity = 0; capacity < static_cast<int>(times.size()); ++capacity)
+    if (times[static_cast<std::size_t>(capacity)] > 0)
+      uses.push_back({capacity, times[static_cast<std::size_t>(capacity)]});
   return uses;
 }
 
