@@ -316,21 +316,29 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
   const compose::HostKind& kind = *composite.kinds[at(next.kind)];
   const bool sums = composite.collective == Collective::reduce;
   const int ports = most_ports(composite);
-  std::vector<std::vector<int>> entries;
-  for (int i = 0; i < frames * composite.chunks_per_rank; ++i) {
+  compose::Composite in_frames = composite;
+  in_frames.frames = frames;
+  in_frames.chunks_per_rank *= frames;
+  const compose::Routes routes(in_frames);
+  std::vector<Leaving> leaving;
+  for (int i = 0; i < in_frames.chunks_per_rank; ++i) {
     const int chunk = i % composite.chunks_per_rank;
+    const int frame = i / composite.chunks_per_rank;
+    Leaving& one = leaving.emplace_back();
+    routes.for_each_child(chunk * frames + frame, static_cast<int>(root_host),
+                          [&](int host, compose::Step) { one.host = host; });
     const int port = next.ports[at(chunk) % next.ports.size()];
+    one.entries.push_back(port);
     const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
     const auto& more = sums ? kind.in_entries : kind.out_entries;
-    std::vector<int>& devices = entries.emplace_back(1, port);
     if (more.empty()) continue;
     const std::vector<int>& others = more[at(turns[at(chunk / ports) % turns.size()])];
-    devices.insert(devices.end(), others.begin(), others.end());
+    one.entries.insert(one.entries.end(), others.begin(), others.end());
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
   composite.at_root = root_forest(links, trees, nic_rates(root_host), composite.collective,
-                                  cluster_->local_of[at(composite.root)], entries, !simulated());
-  composite.root_turns.resize(entries.size());
+                                  cluster_->local_of[at(composite.root)], leaving, !simulated());
+  composite.root_turns.resize(leaving.size());
   std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
 }
 

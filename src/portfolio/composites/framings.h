@@ -33,7 +33,7 @@ inline constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, 
 // Of one root: its links bring more than each NIC takes, and NICs should all begin early.
 inline constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 inline constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
-inline constexpr Framing kManyForestFrames[] = {{16, 8, true}};
+inline constexpr Framing kManyForestFrames[] = {{16, 4, true}, {32, 4, true}};
 // Where NICs have slack.
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 

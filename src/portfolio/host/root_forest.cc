@@ -1,7 +1,6 @@
 #include "portfolio/host/root_forest.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -162,36 +161,6 @@ std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
   return treegen::take_turns(shares);
 }
 
-// Whether the tree has an exit at each place where the chunk enters the next host.
-bool stands_on_rails(const Part& part, const std::vector<int>& entries) {
-  return std::ranges::all_of(entries, [&](int entry) { return std::ranges::count(part.exits, entry) > 0; });
-}
-
-// Trees alternate in proportion to how often each is there; a chunk prefers one with exits at its entries,
-// which may come so many turns early or late.
-void mix(std::span<const ChunkId> order, std::span<int> part_of, const std::vector<Part>& parts,
-         const std::vector<std::vector<int>>& entries, Amount turns) {
-  std::vector<Amount> left(parts.size(), 0);
-  for (const int part : part_of) ++left[at(part)];
-  const std::vector<Amount> counts = left;
-  const auto all = static_cast<Amount>(part_of.size());
-  std::vector<Amount> credit(parts.size(), 0);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    std::size_t best = parts.size();
-    Amount most = 0;
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      credit[part] += counts[part];
-      const Amount here = credit[part] + (stands_on_rails(parts[part], entries[at(order[i])]) ? turns * all : 0);
-      if (left[part] == 0 || (best < parts.size() && here <= most)) continue;
-      best = part;
-      most = here;
-    }
-    part_of[i] = static_cast<int>(best);
-    credit[best] -= all;
-    --left[best];
-  }
-}
-
 }  // namespace
 
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
@@ -230,8 +199,7 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
 
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
-                              const std::vector<std::vector<int>>& entries, bool on_rails) {
-  const double chunks_off_rail = on_rails ? 2 : 0;
+                              const std::vector<Leaving>& leaving, bool on_rails) {
   std::vector<Part> parts;
   Step early_steps = 0;
   Step late_steps = 0;
@@ -240,38 +208,18 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
     early_steps = std::max(early_steps, parts.back().early_steps);
     late_steps = std::max(late_steps, parts.back().late_steps);
   }
-  const int chunks = static_cast<int>(entries.size());
-  std::vector<int> part_of = turns(trees, chunks);
-  std::stable_sort(part_of.begin(), part_of.end(),
-                   [&](int a, int b) { return parts[at(a)].exits.size() < parts[at(b)].exits.size(); });
-  const auto count = [&](ChunkId chunk) { return entries[at(chunk)].size(); };
-  std::vector<ChunkId> order(entries.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return count(a) < count(b); });
-  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
-    while (end < order.size() && count(order[end]) == count(order[first])) ++end;
-    mix(std::span(order).subspan(first, end - first), std::span(part_of).subspan(first, end - first), parts, entries,
-        on_rails ? 2 : 0);
-  }
+  const int chunks = static_cast<int>(leaving.size());
+  std::vector<std::vector<int>> exits_of_trees;
+  for (const Part& part : parts) exits_of_trees.push_back(part.exits);
+  WaysOut ways = choose_ways_out(exits_of_trees, turns(trees, chunks), leaving, nic_gbytes_per_s, root, on_rails);
   const bool sums = collective == Collective::reduce;
   compose::RootHost result;
-  result.exits.resize(entries.size());
-  result.returns.resize(entries.size());
+  result.exits = std::move(ways.exits);
+  result.returns.resize(leaving.size());
   result.split = sums ? late_steps : early_steps;
-  std::vector<int> used(at(links.ranks), 0);  // by device: chunks that leave by its NIC
   std::vector<schedule::Send> sends;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const ChunkId chunk = order[i];
-    const Part& part = parts[at(part_of[i])];
-    for (const int entry : entries[at(chunk)]) {
-      const auto busy = [&](int device) {
-        return (used[at(device)] + (device == entry ? 0 : chunks_off_rail)) / nic_gbytes_per_s[at(device)];
-      };
-      const auto exit =
-          *std::min_element(part.exits.begin(), part.exits.end(), [&](int a, int b) { return busy(a) < busy(b); });
-      ++used[at(exit)];
-      result.exits[at(chunk)].push_back(exit);
-    }
+  for (ChunkId chunk = 0; chunk < chunks; ++chunk) {
+    const Part& part = parts[at(ways.trees[at(chunk)])];
     result.returns[at(chunk)] = part.returns;
     const auto add = [&](schedule::Send send, Step first) {
       send.chunk = chunk;

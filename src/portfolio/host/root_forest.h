@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compose/form/composite.h"
+#include "portfolio/host/exits.h"
 #include "treegen/graph/links.h"
 
 namespace sccl::portfolio {
@@ -27,15 +28,10 @@ struct RootTree {
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
                                  double entries, Collective collective, Rank root);
 
-// One chunk for each of the Broadcast's or Reduce's, in the order in which they leave: `entries` says at which devices
-// the chunk enters the next host, each of which gets it from an exit of its own. Chunks of many entries take trees that
-// have many exits.
-//
-// `on_rails`: as far as NICs stay evenly busy, exits are at the positions of the entries. A NIC that serves few
-// connections sends chunks in their order, one that serves many sends them by turns of its connections, and a chunk
-// whose turn comes late delays all behind it, on the way to all hosts. An order by time does better without.
+// One chunk for each of the Broadcast's or Reduce's, in the order in which they leave; which ways they take is said in
+// portfolio/host/exits.h.
 compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
-                              const std::vector<std::vector<int>>& entries, bool on_rails);
+                              const std::vector<Leaving>& leaving, bool on_rails);
 
 }  // namespace sccl::portfolio
