@@ -166,10 +166,13 @@ TEST_CASE("large buffers are planned near the bound on clusters of every box") {
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
       INFO(best.composite->name << " for " << info(collective).name << " on " << name);
-      // Of z52-full the links on hosts are as busy as NICs: they wait for one another's chunks.
-      const double most = !std::string_view(name).ends_with("z52-full") ? 1.10
-                          : collective == Collective::allreduce         ? 1.22
-                                                                        : 1.15;
+      // Of z52-full, and of pcie8 where one root sends, links on hosts are as busy as NICs: chunks wait for one
+      // another.
+      const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+      const double most = std::string_view(name).ends_with("pcie8") && one_root ? 1.12
+                          : !std::string_view(name).ends_with("z52-full")       ? 1.10
+                          : collective == Collective::allreduce                 ? 1.22
+                                                                                : 1.15;
       CHECK(best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) <
             most * bound_us(machine, collective, bytes));
     }
@@ -182,7 +185,8 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
     const char* name;
     double bytes;
   };
-  for (const Case& one : {Case{"4*mi250x", 64 << 20}, Case{"5*z52", 256 << 20}, Case{"4*dgx2", 64 << 20}}) {
+  for (const Case& one : {Case{"4*mi250x", 64 << 20}, Case{"5*z52", 256 << 20}, Case{"4*dgx2", 64 << 20},
+                          Case{"8*z52-full", 64 << 20}, Case{"16*pcie4", 64 << 20}, Case{"8*dgx1p", 64 << 20}}) {
     const topology::Topology machine = topology::preset(one.name);
     portfolio::CompositePlanner planner(machine);
     for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
@@ -193,7 +197,7 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
       const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
       INFO(best.composite->name << " for " << info(collective).name << " on " << one.name << ": foreseen "
                                 << foreseen_us << " us, simulated " << simulated_us);
-      CHECK(simulated_us < 1.15 * foreseen_us);
+      CHECK(simulated_us < 1.05 * foreseen_us);
     }
   }
 }

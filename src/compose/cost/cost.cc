@@ -13,6 +13,7 @@ namespace {
 constexpr double kLeastSlice = 4096;
 constexpr double kGap = 1.8;         // of a step, in latencies, as simulated with 64 and 128 ranks
 constexpr double kSpareSlots = 1.1;  // on hosts, where chunks come at uneven times
+constexpr double kTooFewSlots = 10;  // fitted to simulations of 64 ranks
 
 }  // namespace
 
@@ -64,7 +65,9 @@ double Cost::time_us(double bytes, double slice_bytes) const {
     return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
   const double gaps_us = (rounds + 1) * gaps.us(between_hosts, slice);
-  const double busy = waiting_us_per_byte * bytes +
+  // A connection that makes up for what it waited for has its links alone, and its own slots.
+  const double alone = nothing_returns ? 1 : 1 + kTooFewSlots * std::max(0.0, on_host.stretch(slice, 1) - 1);
+  const double busy = alone * waiting_us_per_byte * bytes +
                       std::max({passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
                                 passed(between_hosts, one_connection_us_per_byte, 1),
                                 passed(on_host, host_us_per_byte, on_host.connections,

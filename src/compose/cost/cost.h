@@ -11,11 +11,12 @@
 // slices takes n times the whole path, if that is longer. Composite::frames makes chunks small to avoid this. Frames
 // begin one after the other, and chunks may return to a root's host late: the second slices of all chunks wait for the
 // first ones of these, and each further slice takes the whole path in addition. Links also wait for chunks of
-// AllGather, ReduceScatter and AllReduce, the less the more frames there are, and NICs for the messages of steps (Gaps,
-// compose/cost/waiting.h). A connection has few slots, of short slices more between hosts than on them, and a slice
-// takes one, however short it is: with short slices its link waits for one to be free again, a good while before the
-// slots are too few on average. Slices are divided among lanes as in a simulation with SimulationOptions::lane_bytes.
-// No term grows with chunks or ranks: loads are summed over one representative of the chunks with the same path.
+// AllGather, ReduceScatter and AllReduce and for what returns to a root's host, the less the more frames there are, and
+// NICs for the messages of steps (Gaps, compose/cost/waiting.h). A connection has few slots, of short slices more
+// between hosts than on them, and a slice takes one, however short it is: with short slices its link waits for one to
+// be free again, a good while before the slots are too few on average. Slices are divided among lanes as in a
+// simulation with SimulationOptions::lane_bytes. No term grows with chunks or ranks: loads are summed over one
+// representative of the chunks with the same path.
 #pragma once
 
 #include <memory>
@@ -64,9 +65,9 @@ struct Cost {
   bool own_connections = false;  // each pair of ranks has one for the few messages between them: slots are free
   bool nothing_returns = false;  // to a root's host
   bool late_chunks = false;      // some chunks leave ranks long after others
-  // Of AllGather, ReduceScatter and AllReduce (compose/cost/waiting.h).
+  // compose/cost/waiting.h
   double waiting_us_per_byte = 0;  // of the busiest links
-  Gaps gaps;                       // between frames
+  Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
@@ -87,9 +88,9 @@ struct Cost {
   double good_slice(double bytes, double most_slice_bytes) const;
 };
 
-// Made once per cluster; computes the cost of any number of composites on it.
 class KnownHosts;
 
+// Made once per cluster; computes the cost of any number of composites on it.
 class CostModel {
  public:
   CostModel(std::shared_ptr<const topology::Topology> topology, std::shared_ptr<const topology::Cluster> cluster);

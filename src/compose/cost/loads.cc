@@ -60,6 +60,7 @@ class Loads {
       cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
       cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
     }
+    if (returns) cost_.waiting_us_per_byte = waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
     return cost_;
   }

@@ -1,6 +1,7 @@
 #include "compose/cost/waiting.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sccl::compose {
 namespace {
@@ -32,6 +33,9 @@ const Fit& fit_of(Collective collective) {
   return collective == Collective::reducescatter ? kReduceScatter : kAllGather;
 }
 
+// Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
+constexpr double kReturning = 0.9;
+
 double steps_of_chunk(const Composite& composite, const Routes& routes) {
   return routes.steps() - (composite.frames - 1) * composite.frame_steps;
 }
@@ -57,6 +61,14 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
   const double steps_of_frames = composite.frames * composite.frame_steps;
   const double until_they_meet = std::min(1.0, kMeeting * steps_of_chunk(composite, routes) / steps_of_frames);
   return std::max(fitted, (one_after_the_other - most) * until_they_meet);
+}
+
+double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& cost) {
+  double entries = 0;
+  for (const auto& exits : composite.at_root->exits) entries += static_cast<double>(exits.size());
+  entries /= static_cast<double>(composite.at_root->exits.size());
+  return kReturning * entries * std::sqrt(std::sqrt(entries)) *
+         std::max(cost.network_us_per_byte, cost.host_us_per_byte) / composite.frames;
 }
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {

@@ -1,4 +1,5 @@
-// How long the busiest links wait for chunks of AllGather, ReduceScatter and AllReduce.
+// How long the busiest links wait for chunks of AllGather, ReduceScatter and AllReduce, and where chunks return to the
+// root's host.
 //
 // Frames begin one after the other. While the first of them have not come to their last steps, and when the last ones
 // have left their first steps, links that are busy in other steps wait: about as long as a link is busy with one frame.
@@ -11,6 +12,10 @@
 // The more steps lie between frames the fewer messages are under way, and the longer NICs stand idle (Gaps). In a ring
 // of H hosts a chunk keeps NICs busy for H - 1 steps: frames H steps apart follow one another without a gap where the
 // messages of one frame are enough to hide the latency.
+//
+// Of a Broadcast or Reduce whose chunks return to the root's host, a wait as long as a good part of a frame is seen
+// whichever links are busy, and the longer the more devices each chunk enters hosts at: fitted likewise. Such waits are
+// longer where a connection has too few slots to make up for them (Cost::time_us).
 #pragma once
 
 #include "compose/cost/cost.h"
@@ -26,7 +31,10 @@ struct Apart {
 // Per byte of L, of AllGather, ReduceScatter and AllReduce; `cost` knows the busiest links.
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart);
 
-// Of the same collectives; `cost` knows the phase between hosts.
+// Per byte of L, of a Broadcast or Reduce some of whose chunks return to the root's host.
+double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& cost);
+
+// Of AllGather, ReduceScatter and AllReduce; `cost` knows the phase between hosts.
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost);
 
 }  // namespace sccl::compose
