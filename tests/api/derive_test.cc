@@ -260,7 +260,7 @@ TEST_CASE("a rank whose call failed and that does nothing more is named when a S
               wrong = "the call succeeded without rank 0";
             told.await(1);
           } else {
-            ::setenv("SCCL_INIT_TIMEOUT_MS", "1000", 1);
+            ::setenv("SCCL_INIT_TIMEOUT_MS", "3000", 1);
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) wrong = describe("Revoke", r);
             ncclComm_t child = nullptr;

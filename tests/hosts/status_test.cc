@@ -1,5 +1,7 @@
 // What sccl status shows of ranks that wait for another host.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 #include "checks.h"
 
@@ -16,8 +18,10 @@ TEST_CASE("sccl status shows which of the slots for short messages a rank waits 
   waiting.tell(kShort);
   const std::string command = std::string(SCCL_COMMAND) + " status " + std::to_string(waiting.process()) + " 2>&1";
   std::string text;
-  for (int asked = 0; asked < 50 && text.find(", slot ") == std::string::npos; ++asked)
+  for (int asked = 0; asked < 200 && text.find(", slot ") == std::string::npos; ++asked) {
     text = hosts.run(waiting.host(), command);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   CHECK_THAT(text, Catch::Contains(": rank 0, slot 12\n"));
   INFO(text);
   job.tell(kShort, {1});

@@ -344,8 +344,8 @@ MscclAlgo msccl_from_schedule(const Schedule& schedule) {
     fail(
         ErrorCode::invalid_argument,
         "schedule '{}' needs {} steps in a block of rank {}, more than MSCCL has ({}), and cannot be divided among its "
-        "{} blocks: use fewer chunks",
-        schedule.name, too_long->first, too_long->second, kMostSteps, kMostBlocks);
+        "{} blocks and {} channels: use fewer chunks",
+        schedule.name, too_long->first, too_long->second, kMostSteps, kMostBlocks, kMostChannels);
   fail(ErrorCode::invalid_argument,
        "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): use a schedule with fewer peers",
        schedule.name, kMostBlocks);
