@@ -27,14 +27,13 @@ constexpr Fit kReduceScatter{{0.38, 0.4, 5}, {0.6, 0.4, 3}, {0.55, 0.85}, 0};
 constexpr Fit kAllGather{{0.22, 0.67, 2.5}, {0.4, 0.7, 2.5}, {0.5, 0.85}, 0};
 constexpr double kFewHosts = 4;   // in longer rings more chunks are in line for each link
 constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames are so many times those of a chunk
+// Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
+constexpr double kReturning = 0.9;
 
 const Fit& fit_of(Collective collective) {
   if (collective == Collective::allreduce) return kAllReduce;
   return collective == Collective::reducescatter ? kReduceScatter : kAllGather;
 }
-
-// Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
-constexpr double kReturning = 0.9;
 
 double steps_of_chunk(const Composite& composite, const Routes& routes) {
   return routes.steps() - (composite.frames - 1) * composite.frame_steps;

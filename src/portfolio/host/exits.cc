@@ -62,10 +62,10 @@ Mixes mixes_of(const std::vector<std::vector<int>>& exits_of_trees, std::vector<
   return mixes;
 }
 
-// What the root may send to each place of the next hosts.
+// What the root may send to each place of the next hosts. `sent`: what it has sent to a place.
 class RootPlan {
  public:
-  explicit RootPlan(std::vector<int> most) : most_(std::move(most)), sent_(most_.size(), 0) {
+  explicit RootPlan(std::vector<int> most) : most_(std::move(most)) {
     std::vector<int> all = most_;
     std::ranges::sort(all);
     int sent = 0;
@@ -75,15 +75,13 @@ class RootPlan {
     places_ = all.end() - std::ranges::upper_bound(all, 0);
   }
 
-  bool may_send(int place) const { return sent_[at(place)] < most_[at(place)]; }
-  // How many chunks the root has sent in all when this one's turn comes.
-  int due(int place) const { return sent_before_[at(sent_[at(place)])]; }
-  void send(int place) { ++sent_[at(place)]; }
+  bool may_send(int place, int sent) const { return sent < most_[at(place)]; }
+  // How many chunks the root has sent in all when the next one's turn comes, where it may be sent.
+  int due(int sent) const { return sent_before_[at(sent)]; }
   std::ptrdiff_t places() const { return places_; }
 
  private:
   std::vector<int> most_;
-  std::vector<int> sent_;
   std::vector<int> sent_before_{0};  // by what a place has got: what all have got then, as far as they get so much
   std::ptrdiff_t places_ = 0;        // that get any
 };
@@ -143,7 +141,8 @@ class Chooser {
     if (plan_ && exits.size() == 1 && exits.front() == root_) {
       const auto in_time = [&](int entry) {
         const int here = place(chunk.host, entry);
-        return plan_->may_send(here) && plan_->due(here) <= used_[at(root_)] + plan_->places();
+        const int sent = from_root_[at(here)];
+        return plan_->may_send(here, sent) && plan_->due(sent) <= used_[at(root_)] + plan_->places();
       };
       return std::ranges::all_of(chunk.entries, in_time) ? 1 : -1;
     }
@@ -153,19 +152,19 @@ class Chooser {
 
   int take(const std::vector<int>& exits, int place) {
     const int entry = place % positions_;
+    const int sent = from_root_[at(place)];
     const auto busy = [&](int device) {
       const int chunks = used_[at(device)];
       if (!plan_ || device != root_)
         return (chunks + (on_rails_ && device != entry ? kOffRail : 0)) / nics_[at(device)];
-      if (!plan_->may_send(place)) return std::numeric_limits<double>::max();
-      return std::max(chunks, plan_->due(place)) / nics_[at(device)];
+      if (!plan_->may_send(place, sent)) return std::numeric_limits<double>::max();
+      return std::max(chunks, plan_->due(sent)) / nics_[at(device)];
     };
     const int exit = *std::ranges::min_element(exits, {}, busy);
     ++used_[at(exit)];
     if (exit != root_) return exit;
     places_in_order_.push_back(place);
     ++from_root_[at(place)];
-    if (plan_ && plan_->may_send(place)) plan_->send(place);
     return exit;
   }
 
@@ -174,7 +173,7 @@ class Chooser {
   Rank root_;
   bool on_rails_;
   int positions_;
-  std::optional<RootPlan> plan_;
+  std::optional<const RootPlan> plan_;
   std::vector<int> used_;       // by device: chunks that leave by its NIC
   std::vector<int> from_root_;  // by place: chunks that the root sends there
   std::vector<int> places_in_order_;
