@@ -231,6 +231,38 @@ TEST_CASE("where nothing is simulated plans take as long as foreseen, near the b
   }
 }
 
+// Few roots have chunks that are long enough, however many hosts there are.
+TEST_CASE("an AllReduce by several trees of hosts takes as long as foreseen, and serves many hosts") {
+  constexpr double kBytes = 64 << 20;
+  const auto by_trees = [](const auto& all) {
+    auto order = portfolio::by_time(all, kBytes, 128 * 1024);
+    std::erase_if(order, [&](std::size_t one) { return all[one].name().find("trees-") == std::string::npos; });
+    return order;
+  };
+  for (const char* name : {"8*z52-full", "8*dgx1p", "16*pcie4"}) {
+    portfolio::CompositePlanner planner(topology::preset(name));
+    const auto all = planner.candidates(Collective::allreduce, 0);
+    const auto& best = all[by_trees(all).front()];
+    const schedule::Schedule flat = compose::expand(*best.composite);
+    const auto options = sccl_test::moved_in_lanes(kBytes, best.cost.good_slice(kBytes, 128 * 1024));
+    const double foreseen_us = best.cost.time_us(kBytes, options.slice_bytes);
+    const double simulated_us = schedule::simulate(flat, options).time_us;
+    INFO(best.composite->name << " on " << name << ": foreseen " << foreseen_us << " us, simulated " << simulated_us);
+    CHECK(simulated_us == Approx(foreseen_us).epsilon(0.1));
+    CHECK(best.cost.busy_us(1) == Approx(schedule::busiest_us_per_byte(flat)).epsilon(0.02));
+  }
+  for (const char* name : {"256*dgx1p", "256*mi250x"}) {
+    const topology::Topology machine = topology::preset(name);
+    portfolio::CompositePlanner planner(machine);
+    const auto all = planner.candidates(Collective::allreduce, 0);
+    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    INFO(best.composite->name << " on " << name);
+    CHECK(best.composite->name.find("trees-") != std::string::npos);
+    CHECK(best.cost.time_us(kBytes, best.cost.good_slice(kBytes, 128 * 1024)) <
+          1.12 * bound_us(machine, Collective::allreduce, kBytes));
+  }
+}
+
 TEST_CASE("of racks with different links, the sums of an AllReduce are made where links are good") {
   const topology::Topology machine = racks(3, 2, 4, {30, 60, 90});
   portfolio::CompositePlanner planner(machine);

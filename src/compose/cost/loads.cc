@@ -12,7 +12,7 @@
 #include "compose/cost/host_loads.h"
 #include "compose/cost/known_hosts.h"
 #include "compose/cost/phases.h"
-#include "compose/cost/root_way.h"
+#include "compose/cost/representatives.h"
 #include "compose/cost/waiting.h"
 #include "schedule/simulation/cost.h"
 
@@ -21,7 +21,6 @@ namespace {
 
 using topology::Edge;
 
-constexpr int kMostRoots = 256;  // number of roots whose trees are examined; further hosts are equal
 constexpr int kMostCountedHosts = 64;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -152,40 +151,6 @@ class Loads {
     return (twice ? 2 : 1) * std::max(leave, enter);
   }
 
-  // How many of one rank's chunks must be examined to see each of its host's trees as often as its data take it.
-  int trees_of_roots() const {
-    for (const Tier& tier : composite_.tiers)
-      if (!tier.of_roots.empty()) return routes_.chunks() / composite_.ranks();
-    return 1;
-  }
-
-  // One chunk for each path that chunks take over hosts, with the bytes on this path (per byte of L).
-  std::vector<std::pair<ChunkId, double>> representatives() const {
-    std::vector<std::pair<ChunkId, double>> result;
-    const bool by_owner =
-        composite_.collective == Collective::allgather || composite_.collective == Collective::reducescatter;
-    if (by_owner) {
-      const int stride = std::max(1, hosts_ / kMostRoots);
-      double all = 0;
-      for (int host = 0; host < hosts_; host += stride) {
-        const double bytes = devices(host) / (composite_.collective == Collective::reducescatter ? ranks() : 1.0);
-        all += bytes;
-        const ChunkId first = composite_.hosts[at(host)].ranks.front();
-        const int trees = trees_of_roots();
-        for (int tree = 0; tree < trees; ++tree) result.emplace_back(first + tree * composite_.ranks(), bytes / trees);
-      }
-      const double wanted = composite_.collective == Collective::reducescatter ? 1 : ranks();
-      for (auto& [chunk, bytes] : result) bytes *= wanted / all;
-      return result;
-    }
-    const int of_strand = routes_.most_ports() * composite_.frames;
-    const int strands = std::max(1, routes_.chunks() / of_strand);
-    const int stride = std::max(1, strands / kMostRoots);
-    for (int strand = 0; strand < strands; strand += stride) result.emplace_back(strand * of_strand, 0);
-    for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());
-    return result;
-  }
-
   void between_hosts() {
     const auto& attachments = model_.cluster().attachments;
     for (const topology::Attachment& one : attachments)
@@ -201,7 +166,7 @@ class Loads {
   }
 
   void pass_trees() {
-    const auto chunks = representatives();
+    const auto chunks = representatives(composite_, routes_);
     std::vector<double> entries(at(hosts_));
     for (int host = 0; host < hosts_; ++host) entries[at(host)] = entries_of(composite_, host);
     for (const auto& [chunk, bytes] : chunks)
@@ -214,7 +179,8 @@ class Loads {
         if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
     // Only some of the equal hosts were examined: spread their loads over all.
-    if (static_cast<int>(chunks.size()) < hosts_ && !info(composite_.collective).rooted && composite_.kinds.size() == 1)
+    if (static_cast<int>(chunks.size()) < hosts_ && !by_several_trees(composite_) &&
+        !info(composite_.collective).rooted && composite_.kinds.size() == 1)
       for (std::vector<double>* bytes : {&out_, &in_}) {
         double sum = 0;
         for (const double one : *bytes) sum += one;

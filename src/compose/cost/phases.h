@@ -16,4 +16,8 @@ Phase slower(const Phase& a, const Phase& b, int steps);
 // The longest latency, the slowest lane and the slowest link of a schedule's steps.
 Phase phase_of(const schedule::Schedule& schedule);
 
+// The most sends between the root and the port by which a chunk leaves the root's host, or comes to it. Of a composite
+// that has `at_root` without exits.
+int steps_to_ports(const Composite& composite, const Routes& routes);
+
 }  // namespace sccl::compose

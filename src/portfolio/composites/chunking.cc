@@ -60,6 +60,9 @@ int chunks_of_buffer(const compose::Composite& composite) {
   if (composite.collective == Collective::allreduce && composite.meeting == compose::Meeting::trees) {
     const int roots = static_cast<int>(composite.root_hosts.size());
     strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
+    // With more roots frames take the trees in turn.
+    if (const int even = std::lcm(strands, trees_in_turn(composite)); roots == 1 && even <= kMostStrands)
+      strands = even;
     // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
   } else {
     const int trees = trees_in_turn(composite);
@@ -76,6 +79,17 @@ int chunks_of_buffer(const compose::Composite& composite) {
     }
   }
   return strands * most_ports(composite);
+}
+
+// Roots and trees have no common divisor: each root has all trees.
+std::vector<int> root_hosts_of_trees(const compose::Composite& composite) {
+  constexpr int kSomeRoots = 8;
+  const auto hosts = static_cast<int>(composite.hosts.size());
+  int roots = has_entries(composite) ? std::min(kSomeRoots, hosts) : 1;
+  while (std::gcd(roots, trees_in_turn(composite)) > 1) --roots;
+  std::vector<int> result;
+  for (int i = 0; i < roots; ++i) result.push_back(i * hosts / roots);
+  return result;
 }
 
 int cuts_for_trees(const compose::Composite& composite, int pieces, int frames) {

@@ -2,6 +2,8 @@
 // evenly.
 #pragma once
 
+#include <vector>
+
 #include "compose/form/composite.h"
 
 namespace sccl::portfolio {
@@ -22,6 +24,9 @@ int pieces_of_block(const compose::Composite& composite);
 // The chunks of one frame of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally
 // busy.
 int chunks_of_buffer(const compose::Composite& composite);
+
+// AllReduce by several trees: one root host; some, where a chunk's root host does more for it than others do.
+std::vector<int> root_hosts_of_trees(const compose::Composite& composite);
 
 // How often pieces must be cut further, so that a block's pieces in all `frames` together take each tree of its root
 // equally often (compose::Tier::of_roots).

@@ -208,10 +208,11 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 }
 
 std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const {
-  const bool ring = variant.shape == Shape::ring && variant.outer == nullptr;
-  if (!simulated())
-    return frames_of_many(variant.collective, ring, static_cast<int>(hosts_.size()),
+  if (!simulated()) {
+    const Shape shape = variant.outer == nullptr ? variant.shape : Shape::direct;
+    return frames_of_many(variant.collective, shape, static_cast<int>(hosts_.size()),
                           naming(variant.level).kind->in.steps);
+  }
   if (passes_whole(variant.collective)) return as_list(kRootFrames);
   if (is_for_both_ways(variant.level)) return as_list(kFramesBothWays);
   if (has_own_data(variant.level)) return as_list(kOrderedFramesOfEntries);
@@ -384,8 +385,9 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
           ranks * (variant.by_rails && uneven(composite) ? std::min(kMostPieces, most_ports(composite)) : 1);
       break;
     default:
-      composite.root_hosts =
-          variant.outer != nullptr ? variant.outer->root_hosts : root_hosts(variant.shape, variant.racks);
+      composite.root_hosts = variant.outer != nullptr       ? variant.outer->root_hosts
+                             : several_trees(variant.shape) ? root_hosts_of_trees(composite)
+                                                            : root_hosts(variant.shape, variant.racks);
       composite.chunks_per_rank = chunks_of_buffer(composite);
       if (variant.forest != nullptr) {
         add_root_forest(composite, variant.forest->trees, variant.frames.frames);
@@ -481,7 +483,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
-        if ((several_trees(shape) && !one_root) || !is_worthwhile(shape, hosts)) continue;
+        const bool by_trees = one_root || (collective == Collective::allreduce && !simulated() && !racks);
+        if ((several_trees(shape) && !by_trees) || !is_worthwhile(shape, hosts)) continue;
         // In other shapes the root's host sends all data more than once.
         const bool sends_once = shape == Shape::ring || several_trees(shape);
         const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};

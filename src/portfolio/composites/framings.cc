@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compose/form/composite.h"
+#include "portfolio/composites/shapes.h"
 
 namespace sccl::portfolio {
 namespace {
@@ -17,15 +18,20 @@ constexpr int kMostFramesOfBlocks = 16;  // blocks are short
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer.
 constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
 
+// An AllReduce by several trees has as few chunks as its buffer may have.
+constexpr Framing kManyTreeFrames[] = {{1}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {64, 2}};
+
 // A rank's program has one or more operations for each chunk.
 constexpr int kFewFrames = 8;
 constexpr int kMostChunksOfMoreFrames = 16384;
 
 }  // namespace
 
-std::vector<Framing> frames_of_many(Collective collective, bool ring, int hosts, int steps_of_sums) {
+std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, int steps_of_sums) {
   if (collective == Collective::broadcast || collective == Collective::reduce) return as_list(kManyRootFrames);
   const bool both_ways = collective == Collective::allreduce;
+  if (both_ways && several_trees(shape)) return as_list(kManyTreeFrames);
+  const bool ring = shape == compose::Shape::ring;
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   if (!both_ways && !of_blocks) return as_list(kFrames);
   std::vector<Framing> result{{1}};

@@ -1,0 +1,58 @@
+#include "compose/cost/representatives.h"
+
+#include <algorithm>
+
+namespace sccl::compose {
+namespace {
+
+constexpr int kMostRoots = 256;
+
+// How many of one rank's chunks must be examined to see each of its host's trees as often as its data take it.
+int trees_of_roots(const Composite& composite, const Routes& routes) {
+  const bool some = std::ranges::any_of(composite.tiers, [](const Tier& tier) { return !tier.of_roots.empty(); });
+  return some ? routes.chunks() / composite.ranks() : 1;
+}
+
+std::vector<std::pair<ChunkId, double>> of_blocks(const Composite& composite, const Routes& routes) {
+  std::vector<std::pair<ChunkId, double>> result;
+  const auto hosts = composite.hosts.size();
+  const double ranks = composite.ranks();
+  const bool sums = composite.collective == Collective::reducescatter;
+  const int trees = trees_of_roots(composite, routes);
+  double all = 0;
+  for (std::size_t host = 0; host < hosts; host += std::max<std::size_t>(1, hosts / kMostRoots)) {
+    const double bytes = static_cast<double>(composite.hosts[host].ranks.size()) / (sums ? ranks : 1.0);
+    all += bytes;
+    const ChunkId first = composite.hosts[host].ranks.front();
+    for (int tree = 0; tree < trees; ++tree) result.emplace_back(first + tree * composite.ranks(), bytes / trees);
+  }
+  const double wanted = sums ? 1 : ranks;
+  for (auto& [chunk, bytes] : result) bytes *= wanted / all;
+  return result;
+}
+
+}  // namespace
+
+bool by_several_trees(const Composite& composite) {
+  if (composite.collective != Collective::allreduce || composite.meeting != Meeting::trees) return false;
+  return std::ranges::any_of(composite.tiers, [](const Tier& tier) {
+    const auto several = [](const auto& shape) { return shape.second.size() > 1; };
+    return tier.of_roots.empty() && std::ranges::any_of(tier.shapes, several);
+  });
+}
+
+std::vector<std::pair<ChunkId, double>> representatives(const Composite& composite, const Routes& routes) {
+  const bool blocks =
+      composite.collective == Collective::allgather || composite.collective == Collective::reducescatter;
+  if (blocks) return of_blocks(composite, routes);
+  std::vector<std::pair<ChunkId, double>> result;
+  const int of_strand = routes.most_ports() * composite.frames;
+  const int strands = std::max(1, routes.chunks() / of_strand);
+  const int frames = by_several_trees(composite) ? routes.frames_in_turn() : 1;
+  for (int strand = 0; strand < strands; strand += std::max(1, strands / kMostRoots))
+    for (int frame = 0; frame < frames; ++frame) result.emplace_back(strand * of_strand + frame, 0);
+  for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());
+  return result;
+}
+
+}  // namespace sccl::compose
