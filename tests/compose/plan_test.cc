@@ -249,7 +249,7 @@ TEST_CASE("an AllReduce by several trees of hosts takes as long as foreseen, and
     const double simulated_us = schedule::simulate(flat, options).time_us;
     INFO(best.composite->name << " on " << name << ": foreseen " << foreseen_us << " us, simulated " << simulated_us);
     CHECK(simulated_us == Approx(foreseen_us).epsilon(0.1));
-    CHECK(best.cost.busy_us(1) == Approx(schedule::busiest_us_per_byte(flat)).epsilon(0.02));
+    CHECK(best.cost.busy_us(1) == Approx(schedule::busiest_us_per_byte(flat)).epsilon(0.04));
   }
   for (const char* name : {"256*dgx1p", "256*mi250x"}) {
     const topology::Topology machine = topology::preset(name);

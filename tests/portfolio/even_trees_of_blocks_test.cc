@@ -25,6 +25,7 @@ double buffer(const topology::Topology& machine, Collective collective) {
 TEST_CASE("of hosts with NICs at some devices AllGather and ReduceScatter are near the bound") {
   const std::vector<std::vector<Rank>> second(4, {0, 2, 4, 6});
   const std::vector<std::vector<Rank>> fourth(4, {0, 4});
+  int by_even_trees = 0;
   for (const topology::Topology& machine :
        {with_nics(topology::preset("dgx1p"), second, 25), with_nics(topology::preset("pcie8"), fourth, 25),
         with_nics(topology::preset("z52"), fourth, 25), topology::preset("2*z52-full")})
@@ -36,11 +37,12 @@ TEST_CASE("of hosts with NICs at some devices AllGather and ReduceScatter are ne
       const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 0, bytes).front().us;
       INFO(all[best.candidate].name << " for " << info(collective).name << " on " << machine.name << ": "
                                     << best.time_us << " us, bound " << bound << " us");
-      CHECK(portfolio::answers_to(all[best.candidate], "even-trees"));
+      by_even_trees += portfolio::answers_to(all[best.candidate], "even-trees") ? 1 : 0;
       CHECK(best.time_us < 1.11 * bound);
       CHECK(best.time_us > 0.999 * bound);
       CHECK_NOTHROW(schedule::verify(*all[best.candidate].schedule));
     }
+  CHECK(by_even_trees >= 6);
 }
 
 TEST_CASE("the closed form of even trees of blocks is near a simulation of every size") {

@@ -1,6 +1,7 @@
 #include "compose/cost/representatives.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sccl::compose {
 namespace {
@@ -31,6 +32,14 @@ std::vector<std::pair<ChunkId, double>> of_blocks(const Composite& composite, co
   return result;
 }
 
+// After so many chunks the root hosts and trees of an AllReduce are the same again.
+int turn_of_trees(const Composite& composite) {
+  std::size_t turn = std::max<std::size_t>(1, composite.root_hosts.size());
+  for (const Tier& tier : composite.tiers)
+    for (const auto& [members, trees] : tier.shapes) turn = std::lcm(turn, trees.size());
+  return static_cast<int>(turn);
+}
+
 }  // namespace
 
 bool by_several_trees(const Composite& composite) {
@@ -48,7 +57,7 @@ std::vector<std::pair<ChunkId, double>> representatives(const Composite& composi
   std::vector<std::pair<ChunkId, double>> result;
   const int of_strand = routes.most_ports() * composite.frames;
   const int strands = std::max(1, routes.chunks() / of_strand);
-  const int frames = by_several_trees(composite) ? routes.frames_in_turn() : 1;
+  const int frames = by_several_trees(composite) ? std::min(routes.frames_in_turn(), turn_of_trees(composite)) : 1;
   for (int strand = 0; strand < strands; strand += std::max(1, strands / kMostRoots))
     for (int frame = 0; frame < frames; ++frame) result.emplace_back(strand * of_strand + frame, 0);
   for (auto& [chunk, bytes] : result) bytes = 1.0 / static_cast<double>(result.size());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <utility>
 
 namespace sccl::compose {
@@ -129,41 +128,6 @@ int Routes::strands() const {
   return std::max(1, has_strands_of_ports() ? (pieces_ + most_ports_ - 1) / most_ports_ : pieces_);
 }
 
-// See Ends::root_turn, root_host() and Ends::tree_turn: what they take in turn, and by how much a frame moves them on.
-int Routes::turn_of_frames() const {
-  std::size_t turn = 1;
-  const auto take = [&](std::size_t count, std::size_t by) {
-    if (count > 1) turn = std::min(at(composite_.frames), std::lcm(turn, count / std::gcd(count, by)));
-  };
-  const bool entries = depth_home_in_ > 0;
-  if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
-  if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
-  if (owners() == 1 && !entries) return static_cast<int>(turn);
-  const std::size_t by = owners() > 1 ? at(pieces_) : 1;
-  for (const Tier& tier : composite_.tiers) {
-    for (const auto& trees : tier.of_roots) take(trees.size(), by);
-    for (const auto& [members, trees] : tier.shapes) take(trees.size(), by);
-  }
-  return static_cast<int>(turn);
-}
-
-std::pair<ChunkId, Step> Routes::in_first_frames(ChunkId chunk) const {
-  if (composite_.order) return {chunk, 0};
-  const Part of = part(chunk);
-  const int frame = of.frame % frames_in_turn_;
-  if (frame == of.frame) return {chunk, 0};
-  return {chunk - (of.frame - frame) * owners(), start(of) - start({of.whole, frame})};
-}
-
-int Routes::starts_of_frame() const { return composite_.staggered ? std::min(strands(), composite_.frame_steps) : 1; }
-
-Step Routes::start(const Part& part) const {
-  const Step frame = part.frame * composite_.frame_steps;
-  if (!composite_.staggered) return frame;
-  const int strand = part.whole / (has_strands_of_ports() ? most_ports_ : composite_.ranks());
-  return frame + strand * composite_.frame_steps / strands();
-}
-
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
 // of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first. With entries the turns
 // of a host's schedule are unlike one another: there the frames of a chunk have different roots, so that every root has
@@ -179,6 +143,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.strand = host_of_[at(owner)] * pieces_ + piece;
     ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
     ends.near_turn = local_of_[at(owner)] + piece;
+    ends.local_turn = ends.strand + part.frame * pieces_;
     return ends;
   };
   const auto by_number = [&](Ends ends) {
@@ -186,6 +151,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.strand = chunk / most_ports_;
     ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
     ends.root_turn = part.frame * pieces_ + chunk;
+    ends.local_turn = ends.strand + part.frame * strands();
     return ends;
   };
   switch (composite_.collective) {
@@ -349,7 +315,7 @@ void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, s
   const auto& turns = (home ? kind.home->out_turns : kind.out_turns)[at(local_of_[at(port(ends, at_host))])];
   const KindIndex& index = kinds_[at(host.kind)];
   const std::size_t before = moves.size();
-  add_local(home ? index.home_out : index.out, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  add_local(home ? index.home_out : index.out, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
   if (ends.everyone_contributes) return;
   const auto known = [&](const Move& move) { return (move.sends ? move.peer : rank) == ends.source; };
   moves.erase(std::remove_if(moves.begin() + static_cast<std::ptrdiff_t>(before), moves.end(), known), moves.end());
@@ -362,7 +328,7 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
   const bool home = kind.has_entries() && at_host == root;
   const auto& turns = (home ? kind.home->in_turns : kind.in_turns)[at(local_of_[at(port(ends, at_host))])];
   const KindIndex& index = kinds_[at(host.kind)];
-  add_local(home ? index.home_in : index.in, turns[at(ends.strand) % turns.size()], rank, first, moves);
+  add_local(home ? index.home_in : index.in, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
 }
 
 ChunkId Routes::root_chunk(const Ends& ends) const {
@@ -400,7 +366,7 @@ const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way
   const HostKind& kind = *composite_.kinds[at(one.kind)];
   if (!kind.has_entries()) return nullptr;
   const auto& turns = (way == Way::in ? kind.in_turns : kind.out_turns)[at(local_of_[at(port(ends, host))])];
-  return &(way == Way::in ? kind.in_entries : kind.out_entries)[at(turns[at(ends.strand) % turns.size()])];
+  return &(way == Way::in ? kind.in_entries : kind.out_entries)[at(turns[at(ends.local_turn) % turns.size()])];
 }
 
 int Routes::entries(const Ends& ends, int host, int root_host, Way way) const {

@@ -45,27 +45,31 @@ bool uneven(const compose::Composite& composite) {
 }
 
 // With entries the turns are unlike each other: the blocks of each host must use all of them.
-int pieces_of_block(const compose::Composite& composite) {
+int pieces_of_block(const compose::Composite& composite, Evenly evenly) {
   const int hosts = static_cast<int>(composite.hosts.size());
   const int turns = most_turns(composite);
   const bool unlike = has_entries(composite);
   const int most = unlike ? std::max(kMostPieces, turns) : kMostPieces;
+  const int often = evenly == Evenly::over_frames && unlike ? 2 : 4;  // enough where turns are not used alike
   int pieces = 1;
-  while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < 4 * turns) ++pieces;
+  while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < often * turns) ++pieces;
   return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
 }
 
-int chunks_of_buffer(const compose::Composite& composite) {
+int chunks_of_buffer(const compose::Composite& composite, Evenly evenly) {
   int strands = most_turns(composite);
+  const int trees = trees_in_turn(composite);
   if (composite.collective == Collective::allreduce && composite.meeting == compose::Meeting::trees) {
-    const int roots = static_cast<int>(composite.root_hosts.size());
-    strands = roots * ((std::min(strands, kMostStrands) + roots - 1) / roots);
-    // With more roots frames take the trees in turn.
-    if (const int even = std::lcm(strands, trees_in_turn(composite)); roots == 1 && even <= kMostStrands)
-      strands = even;
     // Rounded to a multiple of the roots, not of the turns: otherwise a root would always have the same turn.
+    const int roots = static_cast<int>(composite.root_hosts.size());
+    const int wanted = std::min(strands, kMostStrands);
+    const auto rounded_up = [&](int count) { return roots * ((count + roots - 1) / roots); };
+    const bool over_frames = evenly == Evenly::over_frames && has_entries(composite);
+    strands = rounded_up(wanted);
+    if (over_frames) strands = trees > 1 ? rounded_up(wanted / 2) : roots * std::max(1, wanted / roots);
+    // Of several roots frames take the trees in turn.
+    if (const int even = std::lcm(strands, trees); roots == 1 && even <= kMostStrands) strands = even;
   } else {
-    const int trees = trees_in_turn(composite);
     if (std::lcm(strands, trees) <= kMostStrands) strands = std::lcm(strands, trees);
     std::size_t group = 1;
     if (composite.tiers.size() > 1)

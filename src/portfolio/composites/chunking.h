@@ -2,6 +2,7 @@
 // evenly.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "compose/form/composite.h"
@@ -17,13 +18,17 @@ int most_ports(const compose::Composite& composite);
 // Whether hosts differ in ports, or ports in shares of the data.
 bool uneven(const compose::Composite& composite);
 
+// Whether one frame uses the turns of a host's schedule evenly, or only many frames do, which go on where the frame
+// before them ended. Then a frame has fewer chunks, so there may be more frames.
+enum class Evenly : std::uint8_t { in_each_frame, over_frames };
+
 // The number of pieces of a block (AllGather, ReduceScatter) in one frame that evenly uses the turns of a host's
 // schedule and the ports of unequal hosts.
-int pieces_of_block(const compose::Composite& composite);
+int pieces_of_block(const compose::Composite& composite, Evenly evenly);
 
 // The chunks of one frame of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally
 // busy.
-int chunks_of_buffer(const compose::Composite& composite);
+int chunks_of_buffer(const compose::Composite& composite, Evenly evenly);
 
 // AllReduce by several trees: one root host; some, where a chunk's root host does more for it than others do.
 std::vector<int> root_hosts_of_trees(const compose::Composite& composite);

@@ -25,6 +25,7 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+constexpr int kManyFrames = 16;
 constexpr int kShortRing = 4;                    // hosts
 constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
@@ -210,7 +211,7 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const {
   if (!simulated()) {
     const Shape shape = variant.outer == nullptr ? variant.shape : Shape::direct;
-    return frames_of_many(variant.collective, shape, static_cast<int>(hosts_.size()),
+    return frames_of_many(variant.collective, shape, static_cast<int>(hosts_.size()), has_own_data(variant.level),
                           naming(variant.level).kind->in.steps);
   }
   if (passes_whole(variant.collective)) return as_list(kRootFrames);
@@ -333,7 +334,8 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
     const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
     const auto& more = sums ? kind.in_entries : kind.out_entries;
     if (more.empty()) continue;
-    const std::vector<int>& others = more[at(turns[at(chunk / ports) % turns.size()])];
+    const std::vector<int>& others =
+        more[at(turns[at(chunk / ports + frame * ((composite.chunks_per_rank + ports - 1) / ports)) % turns.size()])];
     one.entries.insert(one.entries.end(), others.begin(), others.end());
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
@@ -360,15 +362,17 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     const int host = cluster_->host_of[at(composite.root)];
     composite.root_turns = turns_near_ports(*variant.at_root, composite.hosts[at(host)].ports);
   }
+  const Evenly evenly =
+      !simulated() && variant.frames.frames >= kManyFrames ? Evenly::over_frames : Evenly::in_each_frame;
   const int ranks = topology_->ranks;
   const bool by_blocks = variant.collective == Collective::allgather || variant.collective == Collective::reducescatter;
   std::string shape(name(variant.shape));
   switch (variant.collective) {
     case Collective::allgather:
-      composite.chunks_per_rank = pieces_of_block(composite);
+      composite.chunks_per_rank = pieces_of_block(composite, evenly);
       break;
     case Collective::reducescatter:
-      composite.chunks_per_rank = ranks * pieces_of_block(composite);
+      composite.chunks_per_rank = ranks * pieces_of_block(composite, evenly);
       break;
     case Collective::alltoall:
       composite.chunks_per_rank = ranks;
@@ -388,7 +392,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       composite.root_hosts = variant.outer != nullptr       ? variant.outer->root_hosts
                              : several_trees(variant.shape) ? root_hosts_of_trees(composite)
                                                             : root_hosts(variant.shape, variant.racks);
-      composite.chunks_per_rank = chunks_of_buffer(composite);
+      composite.chunks_per_rank = chunks_of_buffer(composite, evenly);
       if (variant.forest != nullptr) {
         add_root_forest(composite, variant.forest->trees, variant.frames.frames);
       }
@@ -413,7 +417,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.frame_steps = variant.frames.steps;
   composite.staggered = variant.frames.staggered;
   if (by_blocks && variant.outer != nullptr)
-    composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite), composite.frames);
+    composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
   if (!simulated() && too_many_frames(variant.frames, chunks)) return;

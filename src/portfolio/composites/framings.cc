@@ -13,13 +13,13 @@ constexpr Framing kFrames[] = {{1}, {8}};
 
 // The closed form tells how long links wait for chunks, and NICs for messages (compose/cost/waiting.h).
 constexpr int kNumbersOfFrames[] = {4, 8, 16, 32};
-constexpr int kMostFramesOfBlocks = 16;  // blocks are short
+constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks many
 
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer.
 constexpr Framing kManyRootFrames[] = {{1}, {8, 4, true}, {16, 4, true}};
 
 // An AllReduce by several trees has as few chunks as its buffer may have.
-constexpr Framing kManyTreeFrames[] = {{1}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {64, 2}};
+constexpr Framing kManyTreeFrames[] = {{1}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};
 
 // A rank's program has one or more operations for each chunk.
 constexpr int kFewFrames = 8;
@@ -27,7 +27,8 @@ constexpr int kMostChunksOfMoreFrames = 16384;
 
 }  // namespace
 
-std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, int steps_of_sums) {
+std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,
+                                    int steps_of_sums) {
   if (collective == Collective::broadcast || collective == Collective::reduce) return as_list(kManyRootFrames);
   const bool both_ways = collective == Collective::allreduce;
   if (both_ways && several_trees(shape)) return as_list(kManyTreeFrames);
@@ -46,7 +47,7 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   steps.erase(0);
   for (const int apart : steps)
     for (const int frames : kNumbersOfFrames)
-      if (both_ways || frames <= kMostFramesOfBlocks) result.push_back({frames, apart});
+      if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
   return result;
 }
 

@@ -40,8 +40,10 @@ inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
 inline std::vector<Framing> as_list(std::span<const Framing> framings) { return {framings.begin(), framings.end()}; }
 
-// For clusters that are not simulated: so many hosts in a shape; devices of a host add their data in so many steps.
-std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, int steps_of_sums);
+// For clusters that are not simulated: so many hosts in a shape, of devices that data enters by, one or more for each
+// chunk; a host adds its data in so many steps.
+std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,
+                                    int steps_of_sums);
 
 // Whether ranks' programs get too long; `chunks` are those of all frames.
 bool too_many_frames(const Framing& framing, int chunks);
