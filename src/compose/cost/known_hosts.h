@@ -1,9 +1,10 @@
-// What the links of a host pass, kept for the next composite: those of one cluster share the kinds of their hosts, and
-// differ in shapes and frames.
+// What the links of a host pass, and a step between hosts, kept for the next composite: those of one cluster share the
+// kinds of their hosts, and differ in shapes and frames.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -30,6 +31,13 @@ class KnownHosts {
     return known(between_, std::pair(kind.get(), bytes), kind, [&] { return loads_between(*kind, bytes); });
   }
 
+  // Of a step between hosts: one for all composites.
+  template <typename Make>
+  const Phase& network(Make&& make) {
+    if (!network_) network_ = make();
+    return *network_;
+  }
+
   // References from before are of no use afterwards. Who plans for every root would keep too much.
   void forget_many() {
     if (phases_.size() + of_turns_.size() + between_.size() <= kMost) return;
@@ -40,7 +48,7 @@ class KnownHosts {
   }
 
  private:
-  static constexpr std::size_t kMost = 1024;
+  static constexpr std::size_t kMost = 8192;
 
   template <typename Key, typename Value, typename Make>
   const Value& known(std::map<Key, Value>& values, const Key& key, const Kind& kind, Make&& make) {
@@ -50,6 +58,7 @@ class KnownHosts {
     return values.emplace(key, make()).first->second;
   }
 
+  std::optional<Phase> network_;
   std::set<Kind> kinds_;  // no other kind has the address of one that is known
   std::map<const schedule::Schedule*, Phase> phases_;
   std::map<std::pair<const schedule::Schedule*, std::vector<double>>, EdgeLoads> of_turns_;

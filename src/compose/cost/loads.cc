@@ -1,6 +1,8 @@
 // Adds up what a composite passes over each link, for its cost.
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -8,12 +10,15 @@
 
 #include "base/error.h"
 #include "compose/cost/cost.h"
-#include "compose/cost/handed_over.h"
 #include "compose/cost/host_loads.h"
 #include "compose/cost/known_hosts.h"
 #include "compose/cost/phases.h"
 #include "compose/cost/representatives.h"
 #include "compose/cost/waiting.h"
+#include "compose/network/handed_over.h"
+#include "compose/network/leaf_traffic.h"
+#include "compose/network/link_loads.h"
+#include "compose/network/sums_by_key.h"
 #include "schedule/simulation/cost.h"
 
 namespace sccl::compose {
@@ -31,7 +36,11 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Loads {
  public:
   Loads(CostModel& model, const Composite& composite)
-      : model_(model), composite_(composite), routes_(composite), hosts_(static_cast<int>(composite.hosts.size())) {
+      : model_(model),
+        composite_(composite),
+        routes_(composite),
+        hosts_(static_cast<int>(composite.hosts.size())),
+        loads_(model.edges_) {
     out_.assign(at(hosts_), 0);
     in_.assign(at(hosts_), 0);
     roots_at_.assign(at(hosts_), 0);
@@ -65,11 +74,13 @@ class Loads {
   }
 
  private:
-  using Leaves = std::pair<topology::Node, topology::Node>;
-  struct Use {
-    double bytes = 0;  // per byte of L
-    int connections = 0;
-  };
+  using Key = SumsByKey::Key;
+
+  // Ascends with from, then to, then step.
+  Key key(int from, int to, Step step) const {
+    constexpr std::int64_t kOffset = std::int64_t{1} << 31;
+    return static_cast<Key>(from * hosts_ + to) << 32 | static_cast<Key>(step + kOffset);
+  }
 
   KnownHosts& known() { return *model_.known_; }
 
@@ -89,8 +100,8 @@ class Loads {
   void pass(int from, int to, double bytes, Step step = 0, double copies = 1) {
     out_[at(from)] += copies * bytes;
     in_[at(to)] += copies * bytes;
-    if (several_leaves_) pairs_[{from, to}] += copies * bytes;
-    if (counts_steps()) steps_[{from, to, step}] += bytes;
+    if (several_leaves_) pairs_.add(of_hosts(from, to), copies * bytes);
+    if (counts_steps()) steps_.add(key(from, to, step), bytes);
   }
 
   // Of more hosts the table of steps would take longer than the rest of the plan; there each chunk counts.
@@ -113,8 +124,9 @@ class Loads {
 
   void count_messages() {
     std::vector<double> messages(at(hosts_), 0);
-    for (const auto& [step, bytes] : steps_) {
-      const auto [from, to, when] = step;
+    for (const auto& [step, bytes] : steps_.ascending()) {
+      const int from = static_cast<int>(step >> 32) / hosts_;
+      const int to = static_cast<int>(step >> 32) % hosts_;
       const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
       messages[at(from)] += composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) *
                             std::max(most_entries(from), most_entries(to));
@@ -169,15 +181,18 @@ class Loads {
     const auto chunks = representatives(composite_, routes_);
     std::vector<double> entries(at(hosts_));
     for (int host = 0; host < hosts_; ++host) entries[at(host)] = entries_of(composite_, host);
-    for (const auto& [chunk, bytes] : chunks)
+    std::vector<std::pair<int, Step>> parents;
+    for (const auto& [chunk, bytes] : chunks) {
+      routes_.find_parents(chunk, parents);
       for (int host = 0; host < hosts_; ++host) {
-        const auto [above, step] = routes_.parent(chunk, host);
+        const auto [above, step] = parents[at(host)];
         if (above < 0) continue;
         if (host == 0 && everyone_contributes()) next_.insert(above);
         if (above == 0 && everyone_receives()) next_.insert(host);
         if (everyone_contributes()) pass(host, above, bytes, -step - 1, entries[at(host)]);
         if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
+    }
     // Only some of the equal hosts were examined: spread their loads over all.
     if (static_cast<int>(chunks.size()) < hosts_ && !by_several_trees(composite_) &&
         !info(composite_.collective).rooted && composite_.kinds.size() == 1)
@@ -200,7 +215,7 @@ class Loads {
 
   void pass_unicasts() {
     const int root = routes_.host_of(composite_.root);
-    if (composite_.collective == Collective::alltoall && !several_leaves_ && !counts_steps()) {
+    if (composite_.collective == Collective::alltoall && !counts_steps()) {
       for (int host = 0; host < hosts_; ++host)
         out_[at(host)] = in_[at(host)] = devices(host) * (ranks() - devices(host)) / ranks();
       return;
@@ -228,9 +243,9 @@ class Loads {
     return roots_at_[at(host)] / static_cast<double>(roots.size());
   }
 
-  double bandwidth_us_per_byte(const Edge& edge) const {
-    const schedule::EdgeId id = model_.edges_.find(edge);
-    const schedule::EdgeInfo& link = model_.edges_[id];
+  double bandwidth_us_per_byte(const Edge& edge) const { return bandwidth_us_per_byte(model_.edges_.find(edge)); }
+  double bandwidth_us_per_byte(schedule::EdgeId edge) const {
+    const schedule::EdgeInfo& link = model_.edges_[edge];
     return schedule::lane_us_per_byte(link, model_.topology()) / link.lanes;
   }
 
@@ -238,9 +253,9 @@ class Loads {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double, double>> seen;
     const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(next_.size()));
+    const bool alike = composite_.kinds.size() == 1 && uniform_ports();
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
-      const bool alike = composite_.kinds.size() == 1 && uniform_ports();
       if (by_moves_.contains(host)) {
         load_by_moves(host);
         continue;
@@ -252,48 +267,31 @@ class Loads {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
         const double out = leaves[local] * out_[at(host)];
         const double in = enters[local] * in_[at(host)];
-        if (out > 0) add(way.up, out, connections);
-        if (in > 0) add(way.down, in, connections);
+        if (out > 0) loads_.add(way.up, out, connections);
+        if (in > 0) loads_.add(way.down, in, connections);
       }
     }
-    std::map<Leaves, Use> by_leaves;
-    for (const auto& [hosts, bytes] : pairs_) {
-      const Host& from = composite_.hosts[at(hosts.first)];
-      const Host& to = composite_.hosts[at(hosts.second)];
-      if (is_unicast() && !(from.all_own() && to.all_own())) {
-        pass_between_ports(hosts.first, hosts.second, bytes, by_leaves);
-        continue;
-      }
-      const std::size_t turns = std::max(from.ports.size(), to.ports.size());
-      for (std::size_t turn = 0; turn < turns; ++turn) {
-        Use& use = by_leaves[{leaf(from, turn), leaf(to, turn)}];
-        use.bytes += bytes / static_cast<double>(turns);
-        ++use.connections;
-      }
-    }
-    for (const auto& [leaves, use] : by_leaves)
-      add(model_.ways_.way(leaves.first, leaves.second), use.bytes, use.connections);
-    for (const auto& [edge, use] : loads_) {
-      const double us_per_byte = use.bytes * bandwidth_us_per_byte(edge);
-      if (use.connections == 1)
+    load_leaf_switches();
+    for (schedule::EdgeId edge = 0; edge < model_.edges_.size(); ++edge) {
+      const LinkLoad& load = loads_.of(edge);
+      if (load.connections == 0) continue;
+      const double us_per_byte = load.bytes * bandwidth_us_per_byte(edge);
+      if (load.connections == 1)
         cost_.one_connection_us_per_byte = std::max(cost_.one_connection_us_per_byte, us_per_byte);
       if (us_per_byte <= cost_.network_us_per_byte) continue;
       cost_.network_us_per_byte = us_per_byte;
-      cost_.between_hosts.connections = use.connections;
+      cost_.between_hosts.connections =
+          static_cast<int>(std::min<std::int64_t>(load.connections, std::numeric_limits<int>::max()));
     }
   }
 
-  // Ports near sources and ports near sinks meet in all pairs.
-  void pass_between_ports(int from, int to, double bytes, std::map<Leaves, Use>& by_leaves) const {
-    const std::vector<double> leaves = shares_of_leaving(composite_, from);
-    const std::vector<double> enters = shares_of_entering(composite_, to);
-    for (std::size_t a = 0; a < leaves.size(); ++a)
-      for (std::size_t b = 0; b < enters.size(); ++b)
-        if (leaves[a] > 0 && enters[b] > 0) {
-          Use& use = by_leaves[{leaf_of(from, a), leaf_of(to, b)}];
-          use.bytes += bytes * leaves[a] * enters[b];
-          ++use.connections;
-        }
+  void load_leaf_switches() {
+    if (!several_leaves_) return;
+    LeafTraffic traffic(model_.ways_, loads_, model_.topology().nodes());
+    if (composite_.collective == Collective::alltoall && !counts_steps())
+      lay_alltoall(composite_, model_.cluster(), traffic);
+    else
+      lay_pairs(composite_, model_.cluster(), pairs_, counts_steps() ? Paths::each : Paths::together, traffic);
   }
 
   // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
@@ -320,14 +318,14 @@ class Loads {
     for (const Rank rank : composite_.hosts[at(host)].ranks) {
       const auto [in, out] = passes[rank];
       const topology::Attachment& way = model_.cluster().attachments[at(rank)];
-      if (out > 0) add(way.up, out, 1);
-      if (in > 0) add(way.down, in, 1);
+      if (out > 0) loads_.add(way.up, out, 1);
+      if (in > 0) loads_.add(way.down, in, 1);
     }
   }
 
   // What the root's host gets back, or sends ahead of sums, passes links between leaf switches as well.
   void pass_back(int root, int last, double bytes) {
-    if (several_leaves_) pairs_[everyone_receives() ? std::pair(last, root) : std::pair(root, last)] += bytes;
+    if (several_leaves_) pairs_.add(everyone_receives() ? of_hosts(last, root) : of_hosts(root, last), bytes);
   }
 
   // Of the links to the network and from it, the one that takes longest if each port passes a byte: hosts with equal
@@ -346,21 +344,6 @@ class Loads {
   bool uniform_ports() const {
     return std::all_of(composite_.hosts.begin(), composite_.hosts.end(),
                        [&](const Host& host) { return host.ports.size() == composite_.hosts.front().ports.size(); });
-  }
-
-  topology::Node leaf_of(int host, std::size_t local) const {
-    return model_.cluster().attachments[at(composite_.hosts[at(host)].ranks[local])].leaf;
-  }
-  topology::Node leaf(const Host& host, std::size_t turn) const {
-    return model_.cluster().attachments[at(host.ranks[at(host.ports[turn % host.ports.size()])])].leaf;
-  }
-
-  void add(const std::vector<Edge>& way, double bytes, int connections) {
-    for (const Edge& edge : way) {
-      Use& use = loads_[edge];
-      use.bytes += bytes;
-      use.connections += connections;
-    }
   }
 
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
@@ -416,11 +399,12 @@ class Loads {
     std::map<int, double> sets;
     for (const auto& [edge, bytes] : loads) {
       const Edge there{nodes[at(edge.first)], nodes[at(edge.second)]};
-      double all = bytes;
-      if (const auto known = loads_.find(there); known != loads_.end())
-        all += part_of_network * known->second.bytes;  // the path to a NIC
-      most = std::max(most, all * bandwidth_us_per_byte(there));
-      for (const int set : model_.edges_.sets_of(model_.edges_.find(there))) sets[set] += all;
+      const schedule::EdgeId id = model_.edges_.find(there);
+      const LinkLoad& network = loads_.of(id);
+      const double all =
+          network.connections > 0 ? bytes + part_of_network * network.bytes : bytes;  // the path to a NIC
+      most = std::max(most, all * bandwidth_us_per_byte(id));
+      for (const int set : model_.edges_.sets_of(id)) sets[set] += all;
     }
     for (const auto& [set, bytes] : sets)
       most = std::max(
@@ -466,18 +450,10 @@ class Loads {
     }
     if (hosts_ < 2) return;
     Phase& net = cost_.between_hosts;
-    for (const topology::Attachment& way : model_.cluster().attachments) {
-      if (!way.attached()) continue;
-      double alpha_us = 0;
-      for (const auto* edges : {&way.up, &way.down})
-        for (const Edge& edge : *edges) {
-          const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
-          alpha_us += link.alpha_us;
-          take_rates(net, link, model_.topology());
-        }
-      net.alpha_us = std::max(net.alpha_us, alpha_us);
-    }
-    add_network_latency(net);
+    const Phase& hop = known().network([&] { return between_ranks_of_hosts(); });
+    net.alpha_us = hop.alpha_us;
+    net.us_per_byte = hop.us_per_byte;
+    net.link_us_per_byte = hop.link_us_per_byte;
     if (one_contributes && one_receives) {
       net.steps = 1;
       return;
@@ -519,23 +495,39 @@ class Loads {
     return !some || std::find(roots.begin(), roots.end(), host) != roots.end();
   }
 
-  // The longest path between leaf switches, estimated from a few of them.
-  void add_network_latency(Phase& net) {
-    if (!several_leaves_) return;
+  // One step between hosts; no composite differs in it.
+  Phase between_ranks_of_hosts() {
+    Phase hop;
+    for (const topology::Attachment& way : model_.cluster().attachments) {
+      if (!way.attached()) continue;
+      double alpha_us = 0;
+      for (const auto* edges : {&way.up, &way.down}) pass_links(hop, *edges, alpha_us);
+      hop.alpha_us = std::max(hop.alpha_us, alpha_us);
+    }
+    if (several_leaves_) hop.alpha_us += longest_way_us(hop);
+    return hop;
+  }
+
+  // Between leaf switches, estimated from the ways of one.
+  double longest_way_us(Phase& hop) {
     std::set<topology::Node> leaves;
     for (const topology::Attachment& way : model_.cluster().attachments)
       if (way.attached()) leaves.insert(way.leaf);
     double longest_us = 0;
     for (const topology::Node leaf : leaves) {
       double alpha_us = 0;
-      for (const Edge& edge : model_.ways_.way(*leaves.begin(), leaf)) {
-        const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
-        alpha_us += link.alpha_us;
-        take_rates(net, link, model_.topology());
-      }
+      pass_links(hop, model_.ways_.way(*leaves.begin(), leaf), alpha_us);
       longest_us = std::max(longest_us, alpha_us);
     }
-    net.alpha_us += longest_us;
+    return longest_us;
+  }
+
+  void pass_links(Phase& hop, const std::vector<Edge>& way, double& alpha_us) const {
+    for (const Edge& edge : way) {
+      const schedule::EdgeInfo& link = model_.edges_[model_.edges_.find(edge)];
+      alpha_us += link.alpha_us;
+      take_rates(hop, link, model_.topology());
+    }
   }
 
   CostModel& model_;
@@ -543,15 +535,15 @@ class Loads {
   Routes routes_;
   int hosts_;
   bool several_leaves_ = false;
-  bool one_root_ = false;                               // of all data
-  bool one_way_ = false;                                // of one root, to whose host nothing returns
-  std::vector<double> out_, in_;                        // by host: bytes into and from the network, per byte of L
-  std::vector<double> roots_at_;                        // by host: how often it stands in Composite::root_hosts
-  std::set<int> next_;                                  // to which the first host sends by trees
-  std::set<int> by_moves_;                              // hosts whose devices differ from those of other hosts
-  std::map<std::pair<int, int>, double> pairs_;         // from, to
-  std::map<std::tuple<int, int, Step>, double> steps_;  // from, to, step: bytes per byte of L
-  std::map<Edge, Use> loads_;
+  bool one_root_ = false;         // of all data
+  bool one_way_ = false;          // of one root, to whose host nothing returns
+  std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
+  std::vector<double> roots_at_;  // by host: how often it stands in Composite::root_hosts
+  std::set<int> next_;            // to which the first host sends by trees
+  std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
+  SumsByKey pairs_;               // by from and to
+  SumsByKey steps_;               // by from, to and step: bytes per byte of L
+  LinkLoads loads_;
   Apart apart_;
   Cost cost_;
 };

@@ -214,6 +214,9 @@ class Routes {
   // The parent of `host` and the step of its message; -1 at the root host.
   std::pair<int, Step> parent(ChunkId chunk, int host) const;
 
+  // The same of all hosts, by host; takes a fraction of the time.
+  void find_parents(ChunkId chunk, std::vector<std::pair<int, Step>>& parents) const;
+
   int host_of(Rank rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
 
  private:

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "compose/cost/handed_over.h"
+#include "compose/network/handed_over.h"
 #include "portfolio/composites/chunking.h"
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/composites/framings.h"

@@ -450,30 +450,49 @@ void require_network(const Topology& topology, const Cluster& cluster) {
   }
 }
 
-NetworkWays::NetworkWays(const Topology& topology, const Cluster& cluster) : next_(at(topology.nodes())) {
+NetworkWays::NetworkWays(const Topology& topology, const Cluster& cluster) : numbers_(at(topology.nodes()), -1) {
   const std::vector<bool> network = network_switches(topology, cluster);
+  int count = 0;
+  for (std::size_t node = 0; node < network.size(); ++node)
+    if (network[node]) numbers_[node] = count++;
+  next_.resize(at(count));
   for (const Link& link : topology.links)
-    if (network[at(link.src)] && network[at(link.dst)]) next_[at(link.src)].push_back(link.dst);
+    if (network[at(link.src)] && network[at(link.dst)]) next_[at(number(link.src))].push_back(link.dst);
   for (std::vector<Node>& nodes : next_) std::sort(nodes.begin(), nodes.end());
 }
 
-const std::vector<std::pair<Node, Node>>& NetworkWays::way(Node from, Node to) {
+const NetworkWays::Search& NetworkWays::search(Node from) {
+  constexpr std::size_t kMostKept = 1 << 22;  // edges
+  const auto [known, inserted] = searched_.try_emplace(from);
+  if (!inserted) return known->second;
+  if (searched_.size() * next_.size() > kMostKept) {
+    searched_.clear();
+    return search(from);
+  }
+  Search& found = known->second;
+  found.edge_to.assign(next_.size(), -1);
+  if (number(from) < 0) return found;
+  Node node = from;
+  for (std::size_t reached = 0;; node = found.edges[reached++].second) {
+    for (const Node other : next_[at(number(node))]) {
+      if (other == from || found.edge_to[at(number(other))] >= 0) continue;
+      found.edge_to[at(number(other))] = static_cast<int>(found.edges.size());
+      found.edges.emplace_back(node, other);
+    }
+    if (reached == found.edges.size()) return found;
+  }
+}
+
+const NetworkWays::Edges& NetworkWays::way(Node from, Node to) {
   way_.clear();
   if (from == to) return way_;
-  std::vector<Node>& before = searched_[from];
-  if (before.empty()) {
-    before.assign(next_.size(), -1);
-    std::vector<Node> reached{from};
-    before[at(from)] = from;
-    for (std::size_t i = 0; i < reached.size(); ++i)
-      for (const Node node : next_[at(reached[i])]) {
-        if (before[at(node)] >= 0) continue;
-        before[at(node)] = reached[i];
-        reached.push_back(node);
-      }
+  const Search& found = search(from);
+  for (Node node = to; node != from;) {
+    const int edge = number(node) >= 0 ? found.edge_to[at(number(node))] : -1;
+    if (edge < 0) break;
+    way_.push_back(found.edges[at(edge)]);
+    node = way_.back().first;
   }
-  if (before[at(to)] < 0) return way_;
-  for (Node node = to; node != from; node = before[at(node)]) way_.emplace_back(before[at(node)], node);
   std::reverse(way_.begin(), way_.end());
   return way_;
 }

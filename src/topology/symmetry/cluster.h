@@ -54,15 +54,29 @@ void require_network(const Topology& topology, const Cluster& cluster);
 // Paths of fewest edges between leaf switches, over switches of the network.
 class NetworkWays {
  public:
+  using Edges = std::vector<std::pair<Node, Node>>;
+
   NetworkWays(const Topology& topology, const Cluster& cluster);
 
   // Empty when `from` equals `to`, or when no path exists. Valid until the next call.
-  const std::vector<std::pair<Node, Node>>& way(Node from, Node to);
+  const Edges& way(Node from, Node to);
+
+  // The last edges of all paths from a switch: each behind the edge that leads to it. Valid until the next call.
+  const Edges& tree(Node from) { return search(from).edges; }
 
  private:
-  std::vector<std::vector<Node>> next_;         // by node, over switches of the network
-  std::map<Node, std::vector<Node>> searched_;  // by source: predecessor of each node, -1 where it is not reached
-  std::vector<std::pair<Node, Node>> way_;
+  struct Search {
+    Edges edges;
+    std::vector<int> edge_to;  // by number of the switch: the edge that leads to it, -1 where none does
+  };
+
+  const Search& search(Node from);
+  int number(Node node) const { return numbers_[static_cast<std::size_t>(node)]; }
+
+  std::vector<int> numbers_;             // by node, of switches of the network; else -1
+  std::vector<std::vector<Node>> next_;  // by number
+  std::map<Node, Search> searched_;      // by source; not of too many, as each takes memory for all switches
+  Edges way_;
 };
 
 }  // namespace sccl::topology

@@ -1,4 +1,4 @@
-#include "compose/cost/handed_over.h"
+#include "compose/network/handed_over.h"
 
 #include <algorithm>
 #include <numeric>
