@@ -1,6 +1,7 @@
 #include "compose/cost/host_loads.h"
 
 #include <algorithm>
+#include <map>
 
 #include "topology/graph/routes.h"
 
@@ -11,13 +12,26 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+void join(EdgeLoads& sum, const EdgeLoads& more, double times) {
+  EdgeLoads all;
+  all.reserve(sum.size() + more.size());
+  auto one = sum.begin();
+  for (const auto& [edge, load] : more) {
+    for (; one != sum.end() && one->first < edge; ++one) all.push_back(*one);
+    const double before = one != sum.end() && one->first == edge ? (one++)->second : 0;
+    all.emplace_back(edge, before + load * times);
+  }
+  all.insert(all.end(), one, sum.end());
+  sum = std::move(all);
+}
+
 EdgeLoads edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part) {
   topology::Routes ways(schedule.topology);
-  EdgeLoads loads;
+  std::map<topology::Edge, double> loads;
   for (const schedule::Send& send : schedule.sends)
     if (part[at(send.chunk)] > 0)
       for (const topology::Edge& edge : ways.path(send.src, send.dst)) loads[edge] += part[at(send.chunk)];
-  return loads;
+  return {loads.begin(), loads.end()};
 }
 
 EdgeLoads loads_of_turns(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,

@@ -1,15 +1,18 @@
 // What a composite passes over the links of one host.
 #pragma once
 
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "compose/form/composite.h"
 
 namespace sccl::compose {
 
-// By edge of a kind's links: bytes per byte of L (schedule/simulation/cost.h).
-using EdgeLoads = std::map<topology::Edge, double>;
+// By edge of a kind's links, ascending: bytes per byte of L (schedule/simulation/cost.h).
+using EdgeLoads = std::vector<std::pair<topology::Edge, double>>;
+
+// Adds so many times `more`.
+void join(EdgeLoads& sum, const EdgeLoads& more, double times);
 
 // Of the chunks of a schedule on one host, of which each carries its `part`.
 EdgeLoads edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part);

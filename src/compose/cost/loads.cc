@@ -381,10 +381,6 @@ class Loads {
     }
   }
 
-  static void join(EdgeLoads& sum, const EdgeLoads& more, double times) {
-    for (const auto& [edge, load] : more) sum[edge] += load * times;
-  }
-
   void take_busiest(int host, const EdgeLoads& loads) {
     double messages = 0;
     for (const auto& [edge, bytes] : loads) messages += bytes / cost_.chunk_per_byte;
