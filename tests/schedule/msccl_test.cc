@@ -260,18 +260,34 @@ TEST_CASE("sums that are divided among blocks wait for one another") {
   CHECK(back.sends.size() == schedule.sends.size());
 }
 
+TEST_CASE("a chunk that reaches a rank twice, or comes back to its source, is exported and read again") {
+  const std::vector<std::vector<Send>> routes{
+      {{0, 0, 1, 0, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}, {0, 2, 1, 2, SendKind::copy}},
+      {{0, 0, 1, 0, SendKind::copy}, {0, 1, 0, 1, SendKind::copy}, {0, 0, 2, 2, SendKind::copy}},
+      {{0, 0, 1, 0, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}, {0, 2, 0, 2, SendKind::copy}},
+  };
+  for (const std::vector<Send>& sends : routes) {
+    const Schedule schedule = make_schedule("twice", Collective::broadcast, 0, topology::host(3), 1, sends);
+    REQUIRE_NOTHROW(verify(schedule));
+    const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(msccl_from_schedule(schedule))));
+    CHECK_NOTHROW(verify(back));
+    CHECK(back.sends.size() == sends.size());
+  }
+}
+
 TEST_CASE("what MSCCL cannot say is refused on export") {
   Schedule weighted = make_schedule("w", Collective::broadcast, 0, topology::host(2), 2,
                                     {{0, 0, 1, 0, SendKind::copy}, {1, 0, 1, 0, SendKind::copy}});
   weighted.weights = {1, 2};
-  CHECK_THROWS_WITH(msccl_from_schedule(weighted), Catch::Contains("different sizes"));
-  CHECK_THROWS_WITH(msccl_from_schedule(chunk_by_chunk(10000)), Catch::Contains("fewer chunks"));
+  CHECK_THROWS_WITH(msccl_from_schedule(weighted), Catch::Contains("different sizes") && Catch::Contains("sccl plan"));
+  CHECK_THROWS_WITH(msccl_from_schedule(chunk_by_chunk(10000)),
+                    Catch::Contains("more than MSCCL has (256)") && Catch::Contains("sccl plan"));
   std::vector<Send> sends;
   for (Rank rank = 0; rank < 40; ++rank)
     for (Rank other = 0; other < 40; ++other)
       if (other != rank) sends.push_back({rank, rank, other, 0, SendKind::copy});
   CHECK_THROWS_WITH(msccl_from_schedule(make_schedule("wide", Collective::allgather, 0, topology::host(40), 1, sends)),
-                    Catch::Contains("fewer peers"));
+                    Catch::Contains("more peers than MSCCL has blocks for (64)") && Catch::Contains("sccl plan"));
 }
 
 TEST_CASE("each broken rule is refused with line, element and rule") {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -21,6 +22,8 @@ constexpr std::size_t kMostSteps = 256;
 constexpr int kMostChannels = 32;
 constexpr int kMostCount = 71;
 constexpr int kMostLanes = 8;
+constexpr std::string_view kRemedy =
+    "take another one of those that sccl plan lists (sccl simulate --algo NAME --out FILE)";
 
 // How messages are divided among blocks. A lane of a connection takes the next channel after so many messages.
 struct Division {
@@ -329,8 +332,8 @@ MscclAlgo msccl_from_schedule(const Schedule& schedule) {
   constexpr std::size_t kUndivided = std::numeric_limits<std::size_t>::max();
   if (std::adjacent_find(schedule.weights.begin(), schedule.weights.end(), std::not_equal_to<>()) !=
       schedule.weights.end())
-    fail(ErrorCode::invalid_argument,
-         "schedule '{}' has chunks of different sizes: MSCCL's are equal; cut them into equal ones", schedule.name);
+    fail(ErrorCode::invalid_argument, "schedule '{}' has chunks of different sizes, and MSCCL's are equal: {}",
+         schedule.name, kRemedy);
   std::optional<std::pair<std::size_t, std::size_t>> too_long;
   for (const int lanes : {kMostLanes, 1})
     for (const std::size_t messages : {kUndivided, kMostSteps, kMostSteps / 2, kMostSteps / 4, kMostSteps / 8}) {
@@ -344,11 +347,10 @@ MscclAlgo msccl_from_schedule(const Schedule& schedule) {
     fail(
         ErrorCode::invalid_argument,
         "schedule '{}' needs {} steps in a block of rank {}, more than MSCCL has ({}), and cannot be divided among its "
-        "{} blocks and {} channels: use fewer chunks",
-        schedule.name, too_long->first, too_long->second, kMostSteps, kMostBlocks, kMostChannels);
-  fail(ErrorCode::invalid_argument,
-       "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): use a schedule with fewer peers",
-       schedule.name, kMostBlocks);
+        "{} blocks and {} channels: {}",
+        schedule.name, too_long->first, too_long->second, kMostSteps, kMostBlocks, kMostChannels, kRemedy);
+  fail(ErrorCode::invalid_argument, "schedule '{}' joins a rank to more peers than MSCCL has blocks for ({}): {}",
+       schedule.name, kMostBlocks, kRemedy);
 }
 
 }  // namespace sccl::schedule

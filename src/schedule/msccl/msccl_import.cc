@@ -1,9 +1,13 @@
 // In a schedule a rank has one value of a chunk at a time, and a message carries its source's value. A message's
 // contributions therefore tell which arrivals at its source preceded it: those that it contains. All such facts are
 // constraints step(a) + distance <= step(b), and the least solution gives the steps.
+//
+// A copy may bring a rank the value that the rank has already. Such an arrival changes nothing, so departures need not
+// follow it.
 #include "schedule/msccl/msccl_import.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <set>
@@ -19,7 +23,9 @@ constexpr double kAssumedGbytesPerS = 25;
 constexpr double kAssumedAlphaUs = 1.5;
 // The second limit counts comparisons of messages of one chunk at one rank. A file that exceeds a limit is hostile.
 constexpr Step kMostSteps = 1 << 16;
-constexpr std::size_t kMostConstraints = std::size_t{1} << 24;
+constexpr std::size_t kMostComparisons = std::size_t{1} << 24;
+
+enum class Arrival : std::uint8_t { changes, changes_nothing };
 
 struct Constraint {
   int later = 0;
@@ -39,8 +45,10 @@ class Steps {
       if (!first) order(std::exchange(last->second, i), i, 0);
     }
     for (const auto& [place, messages] : at) {
-      for (const int arrival : messages.first)
-        for (const int departure : messages.second) order_at_rank(arrival, departure);
+      for (const int arrival : messages.first) {
+        const Arrival kind = messages.second.empty() ? Arrival::changes : kind_of(arrival, messages.first);
+        for (const int departure : messages.second) order_at_rank(arrival, departure, kind);
+      }
       for (std::size_t i = 0; i < messages.first.size(); ++i)
         for (std::size_t j = i + 1; j < messages.first.size(); ++j)
           order_arrivals(messages.first[i], messages.first[j]);
@@ -81,17 +89,37 @@ class Steps {
   }
 
   void order(int earlier, int later, int distance) {
-    if (++constraints_ > kMostConstraints)
-      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: it has too many messages to order", algo_.line);
+    count_comparison();
     after_[static_cast<std::size_t>(earlier)].push_back({later, distance});
   }
 
+  void count_comparison() {
+    if (++comparisons_ > kMostComparisons)
+      fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: it has too many messages to order", algo_.line);
+  }
+
+  // Nothing new is what the rank itself contributes, and a copy of what arrived before.
+  Arrival kind_of(int arrival, const std::vector<int>& arrivals) {
+    const MscclMessage& one = message(arrival);
+    if (one.kind != SendKind::copy) return Arrival::changes;
+    Contributions own(run_.frame.ranks);
+    own.add(one.dst);
+    if (one.contributions == own) return Arrival::changes_nothing;
+    for (const int other : arrivals) {
+      if (other == arrival) break;  // arrivals ascend
+      count_comparison();
+      if (message(other).kind == SendKind::copy && message(other).contributions == one.contributions)
+        return Arrival::changes_nothing;
+    }
+    return Arrival::changes;
+  }
+
   // A departure contains arrivals of earlier steps; an arrival that it does not contain happens in its step or later.
-  void order_at_rank(int arrival, int departure) {
-    if (message(arrival).contributions.within(message(departure).contributions))
-      order(arrival, departure, 1);
-    else
+  void order_at_rank(int arrival, int departure, Arrival kind) {
+    if (!message(arrival).contributions.within(message(departure).contributions))
       order(departure, arrival, 0);
+    else if (kind == Arrival::changes)
+      order(arrival, departure, 1);
   }
 
   // A copy shares its step with no other arrival: it follows the arrivals that it contains, and precedes those that are
@@ -111,7 +139,7 @@ class Steps {
   const MscclAlgo& algo_;
   const MscclRun& run_;
   std::vector<std::vector<Constraint>> after_;
-  std::size_t constraints_ = 0;
+  std::size_t comparisons_ = 0;
 };
 
 topology::Topology links_used(const MscclRun& run) {
