@@ -11,7 +11,7 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 // A larger file is hostile: verification would take hours.
 constexpr int kMaxChunks = 1 << 20;
-constexpr int kMaxSteps = 1 << 16;
+constexpr int kMaxSteps = 1 << 20;  // where every send has a step of its own
 constexpr std::size_t kMaxSends = std::size_t{1} << 26;
 
 int integer(const json& value) { return topology::integer(value, "schedule"); }

@@ -158,6 +158,17 @@ TEST_CASE("a sum that lacks a rank, or has one where all are needed, is no resul
   }
 }
 
+TEST_CASE("a schedule of very many steps is read as it was written") {
+  constexpr int kSteps = 100000;
+  std::vector<Send> sends;
+  for (int chunk = 0; chunk < kSteps; ++chunk) sends.push_back({chunk, 0, 1, chunk, SendKind::copy});
+  const Schedule schedule = make_schedule("long", Collective::broadcast, 0, topology::host(2), kSteps, sends);
+  const Schedule back = schedule_from_json_text(to_json(schedule).dump());
+  CHECK(back.steps == kSteps);
+  CHECK(back.sends.size() == sends.size());
+  CHECK_NOTHROW(verify(back));
+}
+
 TEST_CASE("schedules survive the way through JSON") {
   Schedule schedule = ring_all_gather();
   schedule.weights = {1, 2, 3};

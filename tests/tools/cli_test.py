@@ -343,6 +343,15 @@ def test_schedules():
         expect_code(run("export", "--schedule", path("ring.xml"), "--format", "json", "--out", path("ring.json")), 0, "export json")
         expect_code(run("export", "--schedule", path("ring.json"), "--format", "msccl-xml", "--out", path("back.xml")), 0, "export xml")
         expect_code(run("verify", path("back.xml")), 0, "verify of what was exported")
+        for machine, size in (("2*dgx1v", "1M"), ("8*pcie4", "16M")):
+            # A rank that has a chunk gets it again; every send has a step of its own.
+            result = run("simulate", "--topo", machine, "--collective", "broadcast", "--bytes", size, "--out", path("planned.json"))
+            expect_code(result, 0, f"simulate of a Broadcast on {machine}")
+            expect_code(run("verify", path("planned.json")), 0, f"verify of a Broadcast on {machine}")
+            if machine == "2*dgx1v":
+                expect_code(run("export", "--schedule", path("planned.json"), "--format", "msccl-xml", "--out", path("planned.xml")), 0,
+                            f"export of a Broadcast on {machine}")
+                expect_code(run("verify", path("planned.xml")), 0, f"verify of MSCCL XML of a Broadcast on {machine}")
         expect_code(run("export", "--schedule", path("ring.json"), "--format", "svg", "--out", path("ring.svg")), 0, "export svg")
         picture = xml_tree.parse(path("ring.svg")).getroot()
         words = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
