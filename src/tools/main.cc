@@ -1,7 +1,10 @@
 // The `sccl` command: finds the verb and calls it.
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,12 +70,20 @@ int dispatch(int argc, char** argv) {
   return kBadUsage;
 }
 
+// An answer that nobody gets is none: a full disk, a closed descriptor.
+int after_printing(int code) {
+  std::cout.flush();  // CLI11 prints help there
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "sccl: standard output cannot be written: %s\n", std::strerror(errno));
+  return code == kOk ? kBadUsage : code;
+}
+
 }  // namespace
 }  // namespace sccl::tools
 
 int main(int argc, char** argv) {
   try {
-    return sccl::tools::dispatch(argc, argv);
+    return sccl::tools::after_printing(sccl::tools::dispatch(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sccl: %s\n", error.what());
     return sccl::tools::kBadUsage;

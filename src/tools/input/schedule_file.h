@@ -18,4 +18,7 @@ bool is_xml(const std::string& text);
 // The schedule is well formed; it is verified only as far as the reader of MSCCL XML does so. Throws invalid_argument.
 schedule::Schedule schedule_from_text(const std::string& text);
 
+// Likewise. What is thrown names the file.
+schedule::Schedule schedule_from_file(const std::string& path);
+
 }  // namespace sccl::tools

@@ -45,7 +45,7 @@ int export_schedule(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }
-  const schedule::Schedule schedule = schedule_from_text(read_text(path));
+  const schedule::Schedule schedule = schedule_from_file(path);
   std::string text;
   try {
     schedule::verify(schedule);

@@ -1,11 +1,15 @@
 // sccl kernels: compiles the device's kernels for given architectures, prints what each needs of a multiprocessor, and
 // stores them where libsccl.so finds them without a compiler.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <mutex>
 #include <regex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -102,6 +106,13 @@ int run(const std::vector<std::string>& architectures, const std::vector<Instanc
   return bad == 0 ? kOk : kNo;
 }
 
+// Compiling takes minutes: the folder is tried before.
+bool is_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return std::filesystem::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
+}
+
 }  // namespace
 
 int kernels(int argc, char** argv) {
@@ -127,6 +138,10 @@ int kernels(int argc, char** argv) {
       instances.push_back(instance);
   if (instances.empty() || (!wanted.empty() && instances.size() != wanted.size())) {
     std::fprintf(stderr, "sccl kernels: --kernel names what there is not\n");
+    return kBadUsage;
+  }
+  if (!folder.empty() && !is_writable(folder)) {
+    std::fprintf(stderr, "sccl kernels: --out %s is no folder that can be written\n", folder.c_str());
     return kBadUsage;
   }
   return run(architectures, instances, threads, folder);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +29,8 @@ namespace {
 constexpr std::size_t kMostLinksPrinted = 24;
 // A picture or timeline of more transfers has no use and takes gigabytes.
 constexpr std::size_t kMostTransfers = 4000000;
+constexpr int kMostSlots = 1 << 20;
+constexpr double kMostGbytesPerS = 1e9;
 
 struct Options {
   MachineOption machine;
@@ -59,11 +62,15 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--algo", options.algorithm, "planner or kind (ring, trees, synth, ...); without it the fastest");
   app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")
       ->capture_default_str();
-  app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")->capture_default_str();
+  app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")
+      ->check(CLI::Range(0, kMostSlots))
+      ->capture_default_str();
   app.add_option("--network-slots", options.network_slots,
                  "slices of at most 32 KiB under way on a connection between hosts; 0: as on others")
+      ->check(CLI::Range(0, kMostSlots))
       ->capture_default_str();
   app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")
+      ->check(CLI::Range(0.0, kMostGbytesPerS))
       ->capture_default_str();
   app.add_option(
       "--cores", options.cores_path,
@@ -144,7 +151,7 @@ schedule::Schedule schedule_of(const Options& options) {
       return plan_by(options.algorithm, machine, options.call, simulation_options(options));
     return *candidates(machine, options.call, simulation_options(options)).front().schedule;
   }
-  schedule::Schedule schedule = schedule_from_text(read_text(options.schedule_path));
+  schedule::Schedule schedule = schedule_from_file(options.schedule_path);
   // A file's routes may be simulated on another machine.
   if (options.machine.given()) {
     schedule.topology = options.machine.machine();
@@ -334,6 +341,7 @@ int simulate(int argc, char** argv) {
     }
     options.call.bytes = static_cast<double>(parse_size(options.bytes));
     simulation_options(options);
+    if (std::isnan(options.reduce_gbytes_per_s)) throw CLI::ValidationError("--reduce-gbytes-per-s", "nan is no rate");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -188,7 +188,10 @@ int synth(int argc, char** argv) {
   }
   const std::optional<Collective> collective = collective_from_name(options.collective);
   if (!collective) {
-    std::fprintf(stderr, "sccl synth: no collective is called '%s'\n", options.collective.c_str());
+    std::fprintf(stderr,
+                 "sccl synth: no collective is called '%s': use allreduce, allgather, reducescatter, "
+                 "broadcast, reduce, alltoall, gather or scatter\n",
+                 options.collective.c_str());
     return kBadUsage;
   }
   const topology::Topology topology = topology_argument(options.topology, options.devices);
