@@ -65,6 +65,7 @@ bool accept_waits(Net& net, int device, Deadline deadline) {
   std::unique_lock lock(accepting->mutex);
   const auto over = [&] { return accepting->over; };
   if (accepting->ended.wait_for(lock, kAcceptLimit, over)) {
+    accepting->listener = nullptr;  // the thread ends at any time, and an engine serves one thread at a time
     if (accepting->error) std::rethrow_exception(accepting->error);
     return false;
   }
@@ -74,6 +75,7 @@ bool accept_waits(Net& net, int device, Deadline deadline) {
     if (!sender) sender = connector->poll();
     check_time(deadline, net, "accept a connection from itself");
   }
+  accepting->listener = nullptr;
   return true;
 }
 
