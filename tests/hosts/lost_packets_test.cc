@@ -50,6 +50,29 @@ TEST_CASE("calls of which no rank has sent all are told the cause, too", "[proce
   check_all_say(job.ask("allreduce 10000000"), {"error", "on alpha", kCause});
 }
 
+// Nothing comes through any more, neither the data nor signs of life.
+TEST_CASE("a rank that waits for data of a completed call is told how their sender left", "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  Job job(hosts, {0, 1}, {{"SCCL_HOST_TIMEOUT_MS", "2000"}});
+  check_all_ok(job.init());
+  check_all_ok(job.ask("broadcast 10 0"));
+  hosts.lose_long_packets(0);
+  job.tell("broadcast 20000 0");
+  CHECK(job.rank(0).answer() == "ok");
+  CHECK(job.rank(1).answer(1) == "(no answer)");  // it hears that rank 0 has completed the call
+  SECTION("its cable is pulled") {
+    hosts.set_link(1, false);
+    CHECK_THAT(job.rank(1).answer(),
+               Catch::StartsWith("error") && Catch::Contains("host alpha with rank 0 was not heard of"));
+  }
+  SECTION("it aborts") {
+    CHECK(job.rank(0).ask("abort") == "ok");
+    CHECK_THAT(job.rank(1).answer(),
+               Catch::StartsWith("error") && Catch::Contains("rank 0") && Catch::Contains("was aborted"));
+  }
+}
+
 TEST_CASE("a rank whose long packets are lost while ranks meet is told the cause", "[processes]") {
   if (is_skipped()) return;
   const Hosts hosts({"alpha", "beta"});
