@@ -96,6 +96,11 @@ std::vector<int> root_hosts_of_trees(const compose::Composite& composite) {
   return result;
 }
 
+int cuts_for_forest(int chunks) {
+  constexpr int kLeastChunks = 128;
+  return std::max(1, std::min(kLeastChunks / chunks, kMostStrands));
+}
+
 int cuts_for_trees(const compose::Composite& composite, int pieces, int frames) {
   const int trees = trees_in_turn(composite);
   return trees / std::gcd(trees, pieces * frames);

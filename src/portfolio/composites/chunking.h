@@ -33,6 +33,9 @@ int chunks_of_buffer(const compose::Composite& composite, Evenly evenly);
 // AllReduce by several trees: one root host; some, where a chunk's root host does more for it than others do.
 std::vector<int> root_hosts_of_trees(const compose::Composite& composite);
 
+// How often the chunks of one frame must be cut further for a root's host whose ways are many and have unlike shares.
+int cuts_for_forest(int chunks);
+
 // How often pieces must be cut further, so that a block's pieces in all `frames` together take each tree of its root
 // equally often (compose::Tier::of_roots).
 int cuts_for_trees(const compose::Composite& composite, int pieces, int frames);

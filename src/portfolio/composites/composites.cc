@@ -307,27 +307,21 @@ compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
 
 }  // namespace
 
-// A chunk for each of the many ways over the root's host, whose shares differ.
-void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees,
-                                       int frames) const {
-  constexpr int kLeastChunks = 128;
-  const int chunks = composite.chunks_per_rank;
-  composite.chunks_per_rank = chunks * std::max(1, std::min(kLeastChunks / chunks, kMostStrands));
+// A chunk for each of the many ways over the root's host.
+void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const {
+  const int of_frame = composite.chunks_per_rank / composite.frames;
   const auto root_host = at(cluster_->host_of[at(composite.root)]);
   const compose::Host& next = composite.hosts[root_host == 0 ? 1 : 0];
   const compose::HostKind& kind = *composite.kinds[at(next.kind)];
   const bool sums = composite.collective == Collective::reduce;
   const int ports = most_ports(composite);
-  compose::Composite in_frames = composite;
-  in_frames.frames = frames;
-  in_frames.chunks_per_rank *= frames;
-  const compose::Routes routes(in_frames);
+  const compose::Routes routes(composite);
   std::vector<Leaving> leaving;
-  for (int i = 0; i < in_frames.chunks_per_rank; ++i) {
-    const int chunk = i % composite.chunks_per_rank;
-    const int frame = i / composite.chunks_per_rank;
+  for (int i = 0; i < composite.chunks_per_rank; ++i) {
+    const int chunk = i % of_frame;
+    const int frame = i / of_frame;
     Leaving& one = leaving.emplace_back();
-    routes.for_each_child(chunk * frames + frame, static_cast<int>(root_host),
+    routes.for_each_child(chunk * composite.frames + frame, static_cast<int>(root_host),
                           [&](int host, compose::Step) { one.host = host; });
     const int port = next.ports[at(chunk) % next.ports.size()];
     one.entries.push_back(port);
@@ -335,7 +329,7 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
     const auto& more = sums ? kind.in_entries : kind.out_entries;
     if (more.empty()) continue;
     const std::vector<int>& others =
-        more[at(turns[at(chunk / ports + frame * ((composite.chunks_per_rank + ports - 1) / ports)) % turns.size()])];
+        more[at(turns[at(chunk / ports + frame * ((of_frame + ports - 1) / ports)) % turns.size()])];
     one.entries.insert(one.entries.end(), others.begin(), others.end());
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
@@ -393,9 +387,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                              : several_trees(variant.shape) ? root_hosts_of_trees(composite)
                                                             : root_hosts(variant.shape, variant.racks);
       composite.chunks_per_rank = chunks_of_buffer(composite, evenly);
-      if (variant.forest != nullptr) {
-        add_root_forest(composite, variant.forest->trees, variant.frames.frames);
-      }
+      if (variant.forest != nullptr) composite.chunks_per_rank *= cuts_for_forest(composite.chunks_per_rank);
       break;
   }
   if (variant.collective == Collective::gather || variant.collective == Collective::scatter) {
@@ -439,6 +431,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       composite.name += fmt::format("x{}", variant.frames.steps);
   }
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
+  if (variant.forest != nullptr) add_root_forest(composite, variant.forest->trees);  // the dearest part of a candidate
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {

@@ -61,7 +61,7 @@ class CompositePlanner {
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::vector<Framing> frames_for(const Variant& variant) const;
   bool simulated() const;
-  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees, int frames) const;
+  void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const;
   void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
   void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
