@@ -41,10 +41,12 @@ std::atomic<pid_t>* shared_pid() {
 }
 
 // Rank 0 waits in an AllReduce for rank 1, which meanwhile asks `question` about rank 0's process.
-std::string ask_while_waiting(const char* status, const std::function<std::string(pid_t)>& question) {
+std::string ask_while_waiting(const char* status, const std::function<std::string(pid_t)>& question,
+                              const char* protocol = "simple", std::size_t count = 4096) {
   std::atomic<pid_t>* const waiting = shared_pid();
   const auto results = run_bare_world(Mode::processes, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     ::setenv("SCCL_STATUS", status, 1);
+    ::setenv("SCCL_PROTO", protocol, 1);
     ncclComm_t comm = nullptr;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.commName = "tensor parallel";
@@ -56,7 +58,7 @@ std::string ask_while_waiting(const char* status, const std::function<std::strin
       ::usleep(200000);
       wrong = question(*waiting);
     }
-    std::vector<float> data(4096, 1.0f);
+    std::vector<float> data(count, 1.0f);
     if (ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess)
       wrong += ncclGetLastError(nullptr);
     ncclCommDestroy(comm);
@@ -80,6 +82,20 @@ TEST_CASE("sccl status shows who waits for whom, and in which call", "[processes
           const std::string json = sccl_status(process, "--json");
           return contains(json, "\"waits_for\"") ? "" : json;
         }) == "");
+}
+
+TEST_CASE("sccl status shows no slot where messages have none", "[processes]") {
+  const auto question = [](pid_t process) -> std::string {
+    std::string text = sccl_status(process);
+    for (int asked = 0; asked < 200 && !contains(text, ": rank 1"); ++asked) {
+      ::usleep(20000);
+      text = sccl_status(process);
+    }
+    if (!contains(text, ", operation ") || !contains(text, ": rank 1\n") || contains(text, "slot")) return text;
+    const std::string json = sccl_status(process, "--json");
+    return contains(json, "\"operation\"") && !contains(json, "\"slot\"") ? "" : json;
+  };
+  CHECK(ask_while_waiting("1", question, "ll", 64) == "");
 }
 
 TEST_CASE("sccl status names the rank that comes last time and again", "[processes]") {

@@ -14,6 +14,7 @@
 #include "kernels/device/lane_steps.h"
 #include "kernels/device/lines.h"
 #include "kernels/device/posted_buffers.h"
+#include "kernels/device/wait_record.h"
 
 namespace sccl::device {
 
@@ -163,7 +164,10 @@ class Interpreter : private InterpreterView<Target> {
   }
 
   Outcome blocked(LaneState& state, const Connection& connection) const {
-    if (!Target::kAlone) state.blocked_on_slot = connection.position & (Target::depth(connection, 0) - 1);
+    if (!Target::kAlone)
+      state.blocked_on_slot = call().protocol == Protocol::simple
+                                  ? connection.position & (Target::depth(connection, 0) - 1)
+                                  : WaitRecord::kNoSlot;
     return blocked(state, connection.peer);
   }
 

@@ -7,10 +7,12 @@
 namespace sccl::device {
 
 struct WaitRecord {
+  static constexpr u32 kNoSlot = 0xff;  // not a number of any ring: the message goes by words or lines, or by no lane
+
   u32 lane;       // index in the rank's program; on a device counted through all channels
   u32 operation;  // index in the lane
   int peer;       // the peer whose message, or whose room for a message, is missing
-  u32 slot;       // index in the connection with the peer
+  u32 slot;       // index in the connection with the peer, or kNoSlot
 
   // Never 0: 0 stands for no wait. Numbers that are too large lose their high bits.
   u64 packed() const {

@@ -107,7 +107,7 @@ std::vector<LaneWait> EagerCalls::waits() const {
   const auto is_here = [&](Rank rank) { return membership_.peer(rank).locality != Locality::remote; };
   const auto add_those = [&](auto&& is_awaited) {
     for (Rank rank = 0; rank < membership_.ranks; ++rank)
-      if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, 0});
+      if (rank != membership_.rank && is_awaited(rank)) found.push_back({0, 0, rank, LaneWait::kNoSlot});
   };
   add_those([&](Rank rank) { return is_here(rank) && calls.entered(rank) < sequence_; });
   if (found.empty() && exchange_ && exchange_->is_active()) found = exchange_->waits();

@@ -30,7 +30,9 @@ namespace {
 using nlohmann::json;
 
 json describe(const LaneWait& wait) {
-  return {{"lane", wait.lane}, {"operation", wait.operation}, {"peer", wait.peer}, {"slot", wait.slot}};
+  json entry{{"lane", wait.lane}, {"operation", wait.operation}, {"peer", wait.peer}};
+  if (wait.slot != LaneWait::kNoSlot) entry["slot"] = wait.slot;
+  return entry;
 }
 
 json describe(const ControlPlane& control, Rank rank) {

@@ -117,9 +117,11 @@ void print_rank(const json& rank, bool own, Hosts hosts) {
   std::printf("%c %5ld %9ld %8lu  %s\n", own ? '*' : ' ', rank.at("rank").get<long>(), rank.at("process").get<long>(),
               rank.at("call").get<unsigned long>(), printable(line).c_str());
   if (state != "present") return;
-  for (const json& lane : rank.at("lanes"))
-    std::printf("%26s lane %ld, operation %ld: rank %ld, slot %ld\n", "", lane.at("lane").get<long>(),
-                lane.at("operation").get<long>(), lane.at("peer").get<long>(), lane.at("slot").get<long>());
+  for (const json& lane : rank.at("lanes")) {
+    const std::string slot = lane.contains("slot") ? ", slot " + lane.at("slot").dump() : "";
+    std::printf("%26s lane %ld, operation %ld: rank %ld%s\n", "", lane.at("lane").get<long>(),
+                lane.at("operation").get<long>(), lane.at("peer").get<long>(), printable(slot).c_str());
+  }
 }
 
 // Who comes last, and how far apart the ranks enter calls. Other versions tell nothing of it.

@@ -180,10 +180,11 @@ std::vector<LaneWait> LaneProgress::waits() const {
   return found;
 }
 
-// The slot belongs to the first connection with the peer in the lane's current operation.
+// The slot belongs to the first connection with the peer in the lane's current operation. Only `simple` has slots.
 LaneWait LaneProgress::wait_of(std::size_t lane) const {
   const device::LaneState& state = lanes_[lane];
-  LaneWait wait{static_cast<u32>(lane), state.op, state.blocked_on_peer, 0};
+  LaneWait wait{static_cast<u32>(lane), state.op, state.blocked_on_peer, LaneWait::kNoSlot};
+  if (call_->protocol != device::Protocol::simple) return wait;
   const device::Lane& of = program_.lanes[lane];
   if (state.op >= of.op_count) return wait;
   const device::Op& op = program_.ops[of.op_begin + state.op];
