@@ -1,7 +1,4 @@
 // Communicators by NCCL_COMM_ID: one after another at one address, and with a secret of their own.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "held_port.h"
 #include "sandbox.h"
 #include "world.h"
 
@@ -18,18 +16,6 @@ using namespace api_test;
 using namespace faults_test;
 
 namespace {
-
-std::string free_address() {
-  const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool bound = ::bind(probe, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     ::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  ::close(probe);
-  return bound ? "127.0.0.1:" + std::to_string(ntohs(address.sin_port)) : "";
-}
 
 // "" or why not.
 std::string make_and_use(int rank, int ranks) {
@@ -44,9 +30,10 @@ std::string make_and_use(int rank, int ranks) {
   return value == static_cast<float>(ranks) ? "" : "wrong sum";
 }
 
-std::vector<std::string> world_at(const std::string& address, int ranks, const std::function<std::string(int)>& body) {
+std::vector<std::string> fixed_world(int ranks, const std::function<std::string(int)>& body) {
+  const sccl_test::HeldPort port;
   return run_bare_world(Mode::processes, ranks, [&](int rank, const ncclUniqueId&) -> std::string {
-    ::setenv("NCCL_COMM_ID", address.c_str(), 1);
+    ::setenv("NCCL_COMM_ID", port.address().c_str(), 1);
     ::setenv("SCCL_INIT_TIMEOUT_MS", "20000", 1);
     return body(rank);
   });
@@ -66,7 +53,7 @@ std::string write_secret(const std::string& secret, mode_t mode) {
 
 TEST_CASE("communicators follow one another at the address of NCCL_COMM_ID", "[processes]") {
   for (const int ranks : {2, 8}) {
-    const auto results = world_at(free_address(), ranks, [ranks](int rank) -> std::string {
+    const auto results = fixed_world(ranks, [ranks](int rank) -> std::string {
       for (int made = 0; made < 60; ++made)
         if (const std::string wrong = make_and_use(rank, ranks); !wrong.empty())
           return std::to_string(made) + " were made, then: " + wrong;
@@ -77,7 +64,7 @@ TEST_CASE("communicators follow one another at the address of NCCL_COMM_ID", "[p
 }
 
 TEST_CASE("a communicator is made at the address where one before it failed", "[processes]") {
-  const auto results = world_at(free_address(), 3, [](int rank) -> std::string {
+  const auto results = fixed_world(3, [](int rank) -> std::string {
     // Rank 2 asks for another count at first, which all three are told.
     const std::string first = make_and_use(rank, rank == 2 ? 4 : 3);
     if (first.find("pass the same count") == std::string::npos) return "the first: " + first;
@@ -88,7 +75,7 @@ TEST_CASE("a communicator is made at the address where one before it failed", "[
 }
 
 TEST_CASE("rank 0 may come to NCCL_COMM_ID long after the others", "[processes]") {
-  const auto results = world_at(free_address(), 3, [](int rank) {
+  const auto results = fixed_world(3, [](int rank) {
     if (rank == 0) ::sleep(5);
     return make_and_use(rank, 3);
   });
@@ -97,7 +84,7 @@ TEST_CASE("rank 0 may come to NCCL_COMM_ID long after the others", "[processes]"
 
 TEST_CASE("ranks with one secret meet at NCCL_COMM_ID, one with another secret is told", "[processes]") {
   const std::string path = write_secret("a secret that nobody guesses", 0600);
-  const auto agreeing = world_at(free_address(), 3, [&](int rank) {
+  const auto agreeing = fixed_world(3, [&](int rank) {
     if (rank == 0)
       ::setenv("SCCL_COMM_SECRET", "a secret that nobody guesses", 1);
     else
@@ -106,7 +93,7 @@ TEST_CASE("ranks with one secret meet at NCCL_COMM_ID, one with another secret i
   });
   CHECK(failures(agreeing) == "");
   ::unlink(path.c_str());
-  const auto differing = world_at(free_address(), 2, [](int rank) {
+  const auto differing = fixed_world(2, [](int rank) {
     ::setenv("SCCL_INIT_TIMEOUT_MS", "1500", 1);
     if (rank == 0) ::setenv("SCCL_COMM_SECRET", "a secret that nobody guesses", 1);
     return make_and_use(rank, 2);
@@ -136,10 +123,11 @@ TEST_CASE("a secret that others may read, or that is short, is refused", "[proce
 }
 
 TEST_CASE("a secret does not appear in the log", "[processes]") {
-  CHECK(in_child([]() -> std::string {
+  const sccl_test::HeldPort port;
+  CHECK(in_child([&]() -> std::string {
           const std::string log = "/tmp/sccl-secret-log." + std::to_string(::getpid());
           ::setenv("SCCL_COMM_SECRET", "a secret that nobody guesses", 1);
-          ::setenv("NCCL_COMM_ID", free_address().c_str(), 1);
+          ::setenv("NCCL_COMM_ID", port.address().c_str(), 1);
           ::setenv("NCCL_DEBUG", "INFO", 1);
           ::setenv("NCCL_DEBUG_FILE", log.c_str(), 1);
           ncclResetDebugInit();

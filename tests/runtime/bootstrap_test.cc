@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/siphash.h"
+#include "held_port.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/meeting/wire.h"
 #include "runtime/bootstrap/sockets/interfaces.h"
@@ -220,8 +221,8 @@ TEST_CASE("addresses that do not answer hold nobody up, and are told with what b
   IdContent content = decode(id);
   Address silent = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
   const FileDescriptor swallows = listen_on(silent);
-  Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
-  { const FileDescriptor brief = listen_on(closed); }
+  const sccl_test::HeldPort unheard;
+  const Address closed = parse_address(unheard.address());
   content.addresses = {silent, closed, content.addresses.back()};
   ::setenv("NCCL_SOCKET_RETRY_CNT", "0", 1);
   check_no_errors(run_ranks(2, [&](Rank rank) { gather_and_check(encode(content), rank, 2); }));
@@ -233,15 +234,8 @@ TEST_CASE("addresses that do not answer hold nobody up, and are told with what b
 }
 
 TEST_CASE("NCCL_COMM_ID names the root, which rank 0 opens") {
-  const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  REQUIRE(::bind(probe, reinterpret_cast<sockaddr*>(&address), length) == 0);
-  REQUIRE(::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-  ::close(probe);
-  ::setenv("NCCL_COMM_ID", ("127.0.0.1:" + std::to_string(ntohs(address.sin_port))).c_str(), 1);
+  const sccl_test::HeldPort port;
+  ::setenv("NCCL_COMM_ID", port.address().c_str(), 1);
   const UniqueId id = create_unique_id();
   ::unsetenv("NCCL_COMM_ID");
   check_no_errors(run_ranks(3, [&](Rank rank) { gather_and_check(id, rank, 3); }));

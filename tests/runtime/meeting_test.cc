@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "held_port.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/host_leader.h"
 #include "runtime/bootstrap/id_format.h"
 #include "runtime/bootstrap/meeting/leader_tree.h"
+#include "runtime/bootstrap/sockets/interfaces.h"
 #include "runtime/bootstrap/sockets/socket.h"
 #include "runtime/rank_threads.h"
 
@@ -201,9 +203,8 @@ TEST_CASE("a tree of leaders is filled evenly") {
 }
 
 TEST_CASE("ranks meet by a fixed address through leaders, twice in a row", "[processes]") {
-  Address free = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
-  { const FileDescriptor brief = listen_on(free); }
-  ::setenv("NCCL_COMM_ID", free.text().c_str(), 1);
+  const sccl_test::HeldPort port;
+  ::setenv("NCCL_COMM_ID", port.address().c_str(), 1);
   const UniqueId id = create_unique_id();
   ::unsetenv("NCCL_COMM_ID");
   auto hosts = start(3, 2, 2, [&](Rank rank) {
@@ -386,8 +387,8 @@ TEST_CASE("several roots share the ranks", "[processes]") {
 TEST_CASE("a root of several that is not there is named by all ranks", "[processes]") {
   const RootProcess root;
   IdContent dead = decode(root.id());
-  Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
-  { const FileDescriptor brief = listen_on(closed); }
+  const sccl_test::HeldPort unheard;
+  const Address closed = parse_address(unheard.address());
   dead.addresses = {closed};
   const std::vector<UniqueId> ids{root.id(), encode(dead)};
   ::setenv("NCCL_SOCKET_RETRY_CNT", "2", 1);
@@ -399,8 +400,8 @@ TEST_CASE("a root of several that is not there is named by all ranks", "[process
 TEST_CASE("a first root of several that is not there is named by all ranks", "[processes]") {
   const RootProcess root;
   IdContent dead = decode(root.id());
-  Address closed = make_address(in_addr{htonl(INADDR_LOOPBACK)}, 0);
-  { const FileDescriptor brief = listen_on(closed); }
+  const sccl_test::HeldPort unheard;
+  const Address closed = parse_address(unheard.address());
   dead.addresses = {closed};
   const std::vector<UniqueId> ids{encode(dead), root.id()};
   ::setenv("NCCL_SOCKET_RETRY_CNT", "2", 1);
