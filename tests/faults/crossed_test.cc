@@ -2,9 +2,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,15 +22,28 @@ std::string log_path(int rank) {
   return "/tmp/sccl-crossed-test." + std::to_string(::getppid()) + "." + std::to_string(rank);
 }
 
-std::string contents(const std::string& path) {
+std::string text_of(const std::string& path) {
   std::string text;
   if (std::FILE* file = std::fopen(path.c_str(), "re")) {
     char buffer[4096];
     for (std::size_t count = 0; (count = std::fread(buffer, 1, sizeof buffer, file)) > 0;) text.append(buffer, count);
     std::fclose(file);
   }
+  return text;
+}
+
+std::string contents(const std::string& path) {
+  const std::string text = text_of(path);
   ::unlink(path.c_str());
   return text;
+}
+
+// Gives up after a minute: then the test tells what the logs hold.
+void await_in_logs(std::initializer_list<int> ranks, const std::string& part) {
+  const auto is_told = [&](int rank) { return text_of(log_path(rank)).find(part) != std::string::npos; };
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!std::all_of(ranks.begin(), ranks.end(), is_told) && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 ncclResult_t reduce(ncclComm_t comm) {
@@ -77,8 +93,10 @@ TEST_CASE("three ranks that wait for one another in a circle of communicators ar
   for (const std::string& text : results) CHECK_THAT(text, Catch::Contains("may be used in different orders"));
 }
 
-// Rank 2 is stopped while rank 0 waits for it in one communicator and rank 1, in another one, waits for rank 0.
+// Rank 2 is stopped while rank 0 waits for it in one communicator and rank 1, in another one, waits for rank 0. It goes
+// on when both have been told.
 TEST_CASE("a stopped process is told of, not the crossing that it seems to make", "[processes]") {
+  const std::string kStopped = "is stopped by a signal or a debugger";
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const auto results = run_bare_world(Mode::processes, 3, [&](int rank, const ncclUniqueId& id) -> std::string {
@@ -101,7 +119,7 @@ TEST_CASE("a stopped process is told of, not the crossing that it seems to make"
       pid_t stopped = 0;
       if (::read(pipe_ends[0], &stopped, sizeof stopped) != sizeof stopped) return "no pipe";
       std::thread goes_on([&] {
-        ::usleep(1500000);
+        await_in_logs({0, 1}, kStopped);
         ::kill(stopped, SIGCONT);
       });
       const ncclResult_t far_result = reduce(far);
@@ -115,7 +133,7 @@ TEST_CASE("a stopped process is told of, not the crossing that it seems to make"
   ::close(pipe_ends[1]);
   CHECK(results[2] == "");
   for (int rank = 0; rank < 2; ++rank) {
-    CHECK_THAT(results[static_cast<std::size_t>(rank)], Catch::Contains("is stopped by a signal or a debugger"));
+    CHECK_THAT(results[static_cast<std::size_t>(rank)], Catch::Contains(kStopped));
     CHECK_THAT(results[static_cast<std::size_t>(rank)], !Catch::Contains("different orders"));
   }
 }

@@ -1,11 +1,13 @@
 // What goes wrong in and around the vendor's library is told, ends in time, and leaves the rest as it was.
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
+#include "stage.h"
 #include "vendor_world.h"
 
 using namespace api_test;
@@ -117,20 +119,29 @@ TEST_CASE("an abort reaches calls in the vendor's library, in its init, and whil
   for (const char* fault : {"AllReduce:hang:0", "CommInitRankConfig:hang:0", ""}) {
     const Environment environment(
         Variables{{"SCCL_VENDOR", FAULTY_VENDOR}, {"FAULTY_VENDOR", fault}, {"SCCL_VENDOR_TIMEOUT_MS", "0"}});
+    const sccl_test::Stage over;
     CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
             ncclComm_t comm = nullptr;
             if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return "init";
             if (rank == 1 && *fault == '\0') {  // never comes to the agreement
-              std::this_thread::sleep_for(std::chrono::milliseconds(800));
+              over.await(1);
               return ncclCommAbort(comm) == ncclSuccess ? "" : "abort";
             }
             ncclResult_t result = ncclSuccess;
             std::vector<float> data(10, 1.0f);
-            std::thread caller([&] { result = reduce_by_vendor(comm, data.data(), data.size(), 1); });
-            std::this_thread::sleep_for(std::chrono::milliseconds(400));
+            std::atomic<bool> calls{false};
+            std::thread caller([&] {
+              calls = true;
+              result = reduce_by_vendor(comm, data.data(), data.size(), 1);
+            });
+            while (!calls) std::this_thread::yield();
+            if (*fault != '\0') await_hanging_call();
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
             const auto begun = std::chrono::steady_clock::now();
-            if (ncclCommAbort(comm) != ncclSuccess) return "abort";
+            const ncclResult_t aborted = ncclCommAbort(comm);
+            over.next();
             caller.join();
+            if (aborted != ncclSuccess) return "abort";
             if (std::chrono::steady_clock::now() - begun > std::chrono::seconds(20)) return "the abort took too long";
             return result != ncclSuccess ? "" : "the aborted call succeeded";
           })) == "");
@@ -217,7 +228,7 @@ TEST_CASE("a revocation ends a call in the vendor's library") {
           std::vector<float> data(10, 1.0f);
           ncclResult_t result = ncclSuccess;
           std::thread caller([&] { result = reduce_by_vendor(comm, data.data(), data.size(), 1); });
-          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          await_hanging_call();
           const ncclResult_t revoked = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT);
           caller.join();
           if (revoked != ncclSuccess) return describe("revoke", revoked);

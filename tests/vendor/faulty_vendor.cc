@@ -2,7 +2,8 @@
 //
 // FAULTY_VENDOR is a list of faults, each FUNCTION:FAULT or FUNCTION:FAULT:RANK, separated by commas; without a rank
 // all ranks have it. FAULT is fail, hang or meet: it returns when all ranks are in it; version:NUMBER is another
-// version. Calls that were served are counted in faulty_vendor_calls().
+// version. Calls that were served are counted in faulty_vendor_calls(), those
+// that hang now in faulty_vendor_hanging().
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 namespace {
 
 std::atomic<int> calls{0};
+std::atomic<int> hanging{0};
 
 void* copy() {
   static void* const handle = ::dlopen(VENDOR_COPY, RTLD_NOW | RTLD_LOCAL);
@@ -71,7 +73,9 @@ void meet(const std::string& function) {
 // Success unless the function is to fail.
 ncclResult_t meet_fault(const std::string& function, int rank) {
   if (is_asked(function, "hang", rank)) {
+    ++hanging;
     while (is_asked(function, "hang", rank)) ::usleep(20000);
+    --hanging;
     return ncclInternalError;  // after the test: what it was called with is no more
   }
   if (is_asked(function, "meet", rank)) meet(function);
@@ -92,6 +96,7 @@ ncclResult_t served(const char* function, ncclComm_t comm, Arguments... argument
 extern "C" {
 
 int faulty_vendor_calls() { return calls.exchange(0); }
+int faulty_vendor_hanging() { return hanging.load(); }
 
 // How many of its communicators know the buffer.
 int faulty_vendor_knows(const void* buffer) {

@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "../api/world.h"
 
@@ -22,7 +24,28 @@ inline int served_calls(const char* vendor = FAULTY_VENDOR) {
   return calls;
 }
 
-// Sets variables for the life of a test case. What was served before does not count for it.
+// How many calls hang in the vendor now.
+inline int hanging_calls() {
+  void* const handle = ::dlopen(FAULTY_VENDOR, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return 0;
+  const int count = reinterpret_cast<int (*)()>(::dlsym(handle, "faulty_vendor_hanging"))();
+  ::dlclose(handle);
+  return count;
+}
+
+// Goes on after a minute: then the call has failed otherwise, and its text is to be read.
+template <typename Condition>
+void await_hanging_calls(const Condition& is_met) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!is_met(hanging_calls()) && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+inline void await_hanging_call() {
+  await_hanging_calls([](int calls) { return calls > 0; });
+}
+
+// Sets variables for the life of a test case. What was served before does not count for it, and what hangs ends with
+// it.
 class Environment {
  public:
   explicit Environment(Variables variables) : variables_(std::move(variables)) {
@@ -31,6 +54,7 @@ class Environment {
   }
   ~Environment() {
     for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+    await_hanging_calls([](int calls) { return calls == 0; });
   }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
