@@ -233,6 +233,48 @@ TEST_CASE("calls of one communicator on several streams run in the order of the 
         })) == "");
 }
 
+// As NCCL orders them: after the earlier work on all streams of the group, and before the later work on each.
+TEST_CASE("a group's calls on several streams are as if posted on each of them") {
+  for (const bool sends : {false, true}) {
+    INFO((sends ? "an AllReduce and transfers" : "two AllReduces"));
+    CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+            unsigned* held = nullptr;
+            void* other = nullptr;
+            {
+              const Spared spared;
+              cuMemHostAlloc(reinterpret_cast<void**>(&held), 64, 3);
+            }
+            *held = 0;
+            cuStreamCreate(&other, 1);
+            const auto second_stream = static_cast<cudaStream_t>(other);
+            std::vector<int> first(300, 1), second(300000, rank), result(second.size(), 7);
+            cuStreamWaitValue32_v2(other, reinterpret_cast<unsigned long long>(held), 1, 1);
+            ncclGroupStart();
+            ncclAllReduce(first.data(), first.data(), first.size(), ncclInt32, ncclSum, comm, device.stream());
+            if (sends) {
+              ncclSend(second.data(), second.size(), ncclInt32, 1 - rank, comm, second_stream);
+              ncclRecv(result.data(), result.size(), ncclInt32, 1 - rank, comm, second_stream);
+            } else {
+              ncclAllReduce(second.data(), result.data(), second.size(), ncclInt32, ncclSum, comm, second_stream);
+            }
+            std::string wrong = ncclGroupEnd() == ncclSuccess ? "" : told();
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            if (std::count(first.begin(), first.end(), 1) != 300) wrong += "a call did not wait for the other stream. ";
+            __atomic_store_n(held, 1, __ATOMIC_SEQ_CST);
+            device.synchronize();
+            if (std::count(first.begin(), first.end(), 2) != 300) wrong += "the first call gave another sum. ";
+            const int wanted = sends ? 1 - rank : 1;
+            if (std::count(result.begin(), result.end(), wanted) != 300000)
+              wrong += "the first stream did not wait for the call on the second one. ";
+            cuStreamSynchronize(other);
+            cuStreamDestroy_v2(other);
+            const Spared spared;
+            cuMemFreeHost(held);
+            return wrong;
+          })) == "");
+  }
+}
+
 TEST_CASE("copies keep the bits of what is no number, in every protocol") {
   for (const char* const protocol : {"simple", "ll", "ll128"}) {
     const Setting asked("SCCL_PROTO", protocol);

@@ -362,6 +362,34 @@ StreamHandle stream_of(const Workload& work) {
   return work.waits.empty() ? nullptr : work.wait_stream;
 }
 
+// Each once, in the order of the calls.
+std::vector<StreamHandle> streams_of(const Workload& work) {
+  std::vector<StreamHandle> streams;
+  const auto add = [&](StreamHandle stream) {
+    if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
+  };
+  for (const CollectiveRequest& request : work.collectives) add(request.stream);
+  for (const PointToPointRequest& request : work.transfers) add(request.stream);
+  for (const PutRequest& request : work.puts) add(request.stream);
+  if (!work.waits.empty()) add(work.wait_stream);
+  return streams;
+}
+
+// Work on several streams is ordered by events, which a capture keeps to itself.
+void check_captures(const Workload& work, const std::vector<StreamHandle>& streams) {
+  const gpu::Device& device = *work.communicator->options().accelerator;
+  const gpu::Current current(device);
+  const auto capture = [&](StreamHandle stream) {
+    return gpu::capture_of(*device.driver, static_cast<gpu::Stream>(stream)).id;
+  };
+  for (const StreamHandle stream : streams)
+    if (capture(stream) != capture(streams.front()))
+      fail(ErrorCode::invalid_usage,
+           "rank {}: a group has calls on {} streams, of which not all are in the same capture: capture all of them or "
+           "none, or use a group for each",
+           work.communicator->rank(), streams.size());
+}
+
 // The legacy default stream waits for all streams that do not ask not to be waited for, and they wait for it.
 bool wait_for_each_other(StreamHandle one, StreamHandle other) {
   const auto is_legacy = [](StreamHandle stream) { return gpu::is_legacy(static_cast<gpu::Stream>(stream)); };
@@ -435,6 +463,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     device.check(work->transfers);
     check_windows(*work);
     for (const PutRequest& put : work->puts) device.check(put);
+    if (const auto streams = streams_of(*work); streams.size() > 1) check_captures(*work, streams);
   }
   agreement.wait();
   std::optional<Error> first;
@@ -449,6 +478,9 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
   for (Workload* work : all)
     if (shares_stream(*work, all))
       attempt(*work, [&] { work->communicator->on_device()->side_stream().fork(stream_of(*work)); });
+  for (Workload* work : all)
+    if (const auto streams = streams_of(*work); streams.size() > 1)
+      attempt(*work, [&] { work->communicator->on_device()->side_stream().gather(streams); });
   std::deque<Communicator::RunningCall> running;
   std::deque<std::optional<ProfiledWork>> profiled;
   for (Workload* work : all)

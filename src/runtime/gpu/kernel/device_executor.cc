@@ -174,7 +174,7 @@ void DeviceExecutor::prepare_in_stream(const CollectiveRequest& request, gpu::St
 void DeviceExecutor::prepare(std::span<const PointToPointRequest> batch) {
   watch_.check();
   const gpu::Current current(membership_.on_device->device);
-  const gpu::Stream stream = side_stream_.stream_for(batch);
+  const gpu::Stream stream = side_stream_.stream_for(batch.front().stream);
   if (!streams_) return kernels_.prepare(prepared_.add(stream), batch);
   const std::vector<PointToPointRequest> small = streams_->small_of(batch, stream);
   if (!small.empty()) kernels_.prepare(prepared_.add(stream), small);

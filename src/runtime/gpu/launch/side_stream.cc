@@ -32,17 +32,18 @@ void SideStream::fork(StreamHandle from) {
   forked_ = true;
 }
 
+void SideStream::gather(std::span<const StreamHandle> streams) {
+  const gpu::Stream runs = stream_for(streams.front());
+  for (const StreamHandle handle : streams) enter({runs, static_cast<gpu::Stream>(handle)});
+  gathered_ = runs;
+}
+
 gpu::Stream SideStream::stream_for(StreamHandle handle) {
   const auto stream = static_cast<gpu::Stream>(handle);
+  if (gathered_) return *gathered_;
   if (!forked_) return stream;
   enter({stream_, stream});
   return stream_;
-}
-
-gpu::Stream SideStream::stream_for(std::span<const PointToPointRequest> batch) {
-  const gpu::Stream runs = stream_for(batch.front().stream);
-  for (const PointToPointRequest& request : batch) enter({runs, static_cast<gpu::Stream>(request.stream)});
-  return runs;
 }
 
 void SideStream::enter(const Joined& joined) {
@@ -53,6 +54,7 @@ void SideStream::enter(const Joined& joined) {
 
 void SideStream::join() {
   forked_ = false;
+  gathered_.reset();
   for (const Joined& joined : std::exchange(joined_, {})) order(joined.runs, joined.waits);
 }
 

@@ -1,9 +1,12 @@
 // A stream of this rank's own. If several ranks of one device are given the same stream, their calls must not wait for
 // one another on that stream. Between fork() and join(), calls run on the side stream: after all earlier work on the
-// program's streams that they were given, and before all later work. Without a fork, the transfers of a batch that were
-// given several streams run on the first one, likewise after and before the work on the others.
+// program's streams that they were given, and before all later work.
+//
+// A group's work that was given several streams comes after the earlier work on all of them and before the later work
+// on each, as NCCL orders it: between gather() and join() all calls run on one stream.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,13 +25,14 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   void fork(StreamHandle from);
+  // Of all streams that the calls until join() are given. Enqueues on the first one, or on the side stream after a
+  // fork.
+  void gather(std::span<const StreamHandle> streams);
   // Does nothing without earlier calls of the others.
   void join();
 
   // The stream on which a call for `handle` runs now.
   gpu::Stream stream_for(StreamHandle handle);
-  // The stream on which the batch runs now.
-  gpu::Stream stream_for(std::span<const PointToPointRequest> batch);
 
  private:
   // A stream of the program that waits at join() for the one that runs its calls.
@@ -44,6 +48,7 @@ class SideStream {
   DeviceEvent event_;
   gpu::Stream stream_ = nullptr;
   bool forked_ = false;
+  std::optional<gpu::Stream> gathered_;  // where all calls run
   std::vector<Joined> joined_;
 };
 
