@@ -97,8 +97,13 @@ class Chooser {
         on_rails_(on_rails),
         positions_(positions),
         plan_(std::move(plan)),
+        on_rail_(exits_of_trees.size() * at(positions), false),
         used_(nics.size(), 0),
-        from_root_(at(hosts) * at(positions), 0) {}
+        from_root_(at(hosts) * at(positions), 0) {
+    for (std::size_t tree = 0; tree < exits_of_trees.size(); ++tree)
+      for (const int exit : exits_of_trees[tree])
+        if (exit < positions) on_rail_[tree * at(positions) + at(exit)] = true;
+  }
 
   WaysOut run(Mixes mixes, const std::vector<Leaving>& leaving) {
     WaysOut result{std::vector<int>(leaving.size()), std::vector<std::vector<int>>(leaving.size())};
@@ -108,9 +113,9 @@ class Chooser {
     if (!on_rails_) std::ranges::stable_sort(order, {}, [&](std::size_t one) { return leaving[one].entries.size(); });
     for (const std::size_t one : order) {
       const Leaving& chunk = leaving[one];
-      const std::size_t tree = mixes.at(chunk.entries.size())
-                                   .take([&](std::size_t other) { return suits(exits_of_trees_[other], chunk); },
-                                         on_rails_ ? kTurnsEarly : 0);
+      const std::size_t tree =
+          mixes.at(chunk.entries.size())
+              .take([&](std::size_t other) { return suits(other, chunk); }, on_rails_ ? kTurnsEarly : 0);
       result.trees[one] = static_cast<int>(tree);
       for (const int entry : chunk.entries)
         result.exits[one].push_back(take(exits_of_trees_[tree], place(chunk.host, entry)));
@@ -137,7 +142,8 @@ class Chooser {
   }
 
  private:
-  int suits(const std::vector<int>& exits, const Leaving& chunk) const {
+  int suits(std::size_t tree, const Leaving& chunk) const {
+    const std::vector<int>& exits = exits_of_trees_[tree];
     if (plan_ && exits.size() == 1 && exits.front() == root_) {
       const auto in_time = [&](int entry) {
         const int here = place(chunk.host, entry);
@@ -146,7 +152,7 @@ class Chooser {
       };
       return std::ranges::all_of(chunk.entries, in_time) ? 1 : -1;
     }
-    const auto on_rail = [&](int entry) { return std::ranges::count(exits, entry) > 0; };
+    const auto on_rail = [&](int entry) { return on_rail_[tree * at(positions_) + at(entry)]; };
     return std::ranges::all_of(chunk.entries, on_rail) ? 1 : 0;
   }
 
@@ -160,7 +166,13 @@ class Chooser {
       if (!plan_->may_send(place, sent)) return std::numeric_limits<double>::max();
       return std::max(chunks, plan_->due(sent)) / nics_[at(device)];
     };
-    const int exit = *std::ranges::min_element(exits, {}, busy);
+    int exit = exits.front();
+    double least = busy(exit);
+    for (std::size_t i = 1; i < exits.size(); ++i)
+      if (const double other = busy(exits[i]); other < least) {
+        exit = exits[i];
+        least = other;
+      }
     ++used_[at(exit)];
     if (exit != root_) return exit;
     places_in_order_.push_back(place);
@@ -174,6 +186,7 @@ class Chooser {
   bool on_rails_;
   int positions_;
   std::optional<const RootPlan> plan_;
+  std::vector<bool> on_rail_;   // by tree and position: whether an exit of the tree is there
   std::vector<int> used_;       // by device: chunks that leave by its NIC
   std::vector<int> from_root_;  // by place: chunks that the root sends there
   std::vector<int> places_in_order_;
