@@ -1,12 +1,13 @@
 #include "compose/cost/phases.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
 #include <utility>
+#include <vector>
 
+#include "compose/network/sums_by_key.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 
@@ -16,18 +17,28 @@ namespace {
 
 constexpr double kBusy = 0.95;  // of the busiest link's time: such a link may be the one that all wait for
 
-struct Passing {           // of a link
-  double us_per_byte = 0;  // of every chunk
-  std::set<std::pair<Rank, Rank>> connections;
+struct Passing {  // of a link
+  int sends = 0;
+  int connections = 0;
+  double us_per_byte = 0;  // of a send
+
+  // Added up send by send: products round in other ways.
+  double all_us_per_byte() const {
+    double all = 0;
+    for (int send = 0; send < sends; ++send) all += us_per_byte;
+    return all;
+  }
 };
 
-int connections_of_busiest(const std::map<schedule::EdgeId, Passing>& passing) {
+int connections_of_busiest(const std::vector<Passing>& passing) {
   double most = 0;
-  for (const auto& [edge, one] : passing) most = std::max(most, one.us_per_byte);
-  std::size_t fewest = passing.empty() ? 1 : std::numeric_limits<std::size_t>::max();
-  for (const auto& [edge, one] : passing)
-    if (one.us_per_byte >= kBusy * most) fewest = std::min(fewest, one.connections.size());
-  return static_cast<int>(fewest);
+  std::vector<std::pair<double, int>> used;
+  for (const Passing& one : passing)
+    if (one.sends > 0) most = std::max(most, used.emplace_back(one.all_us_per_byte(), one.connections).first);
+  int fewest = used.empty() ? 1 : std::numeric_limits<int>::max();
+  for (const auto& [us_per_byte, connections] : used)
+    if (us_per_byte >= kBusy * most) fewest = std::min(fewest, connections);
+  return fewest;
 }
 
 }  // namespace
@@ -52,17 +63,22 @@ Phase phase_of(const schedule::Schedule& schedule) {
   const schedule::EdgeIndex edges(schedule.topology);
   topology::Routes ways(schedule.topology);
   phase.steps = schedule.steps;
-  std::map<schedule::EdgeId, Passing> passing;
-  for (const schedule::Send& send : schedule.sends) {
+  SumsByKey sends;  // by connection: how many
+  for (const schedule::Send& send : schedule.sends)
+    sends.add(SumsByKey::Key{static_cast<std::uint32_t>(send.src)} << 32 | static_cast<std::uint32_t>(send.dst), 1);
+  std::vector<Passing> passing(static_cast<std::size_t>(edges.size()));
+  for (const auto& [connection, count] : sends.ascending()) {
     double alpha_us = 0;
-    for (const topology::Edge& edge : ways.path(send.src, send.dst)) {
+    for (const topology::Edge& edge :
+         ways.path(static_cast<Rank>(connection >> 32), static_cast<Rank>(connection & 0xffffffff))) {
       const schedule::EdgeId id = edges.find(edge);
       const schedule::EdgeInfo& link = edges[id];
       alpha_us += link.alpha_us;
       take_rates(phase, link, schedule.topology);
-      Passing& here = passing[id];
-      here.us_per_byte += schedule::lane_us_per_byte(link, schedule.topology) / link.lanes;
-      here.connections.emplace(send.src, send.dst);
+      Passing& here = passing[static_cast<std::size_t>(id)];
+      here.sends += static_cast<int>(count);
+      here.us_per_byte = schedule::lane_us_per_byte(link, schedule.topology) / link.lanes;
+      ++here.connections;
     }
     phase.alpha_us = std::max(phase.alpha_us, alpha_us);
   }
