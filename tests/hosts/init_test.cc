@@ -133,7 +133,7 @@ TEST_CASE("a rank that does not come, or dies in init, is told to all hosts", "[
     for (const int rank : {0, 1, 2}) begin(rank);
     CHECK(job.rank(2).answer(1) == "(no answer)");
     job.rank(0).signal(SIGKILL);
-    check_all_say(job.answers({0, 3}), {"error", "the process that made the unique id ended"});
+    check_all_say(job.answers({0, 3}), {"error", "the process that made the unique id ended", "look at its output"});
   }
 }
 

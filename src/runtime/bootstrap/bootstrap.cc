@@ -137,7 +137,7 @@ void Bootstrap::Impl::explain(SocketFailure failure, const char* during) {
   if (failure == SocketFailure::closed)
     sccl::fail(ErrorCode::remote_error,
                "rank {} on host {} lost the root at {} during {}: the process that made the unique id ended, or its "
-               "host is lost",
+               "host is lost: look at its output, and whether that host runs and its network is up",
                rank, own_host_name().data(), joining.first().addresses.front().text(), during);
   sccl::fail(
       ErrorCode::system_error,

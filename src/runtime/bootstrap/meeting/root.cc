@@ -475,7 +475,8 @@ void Root::hear_above() {
            leader >= 0
                ? fmt::format("rank {}, through which {} met, ended during init: look at its output", leader,
                              setup_.leader >= 0 ? "this host's ranks" : "ranks")
-               : "the root was lost during init: the process that made the unique id ended, or its host is lost");
+               : "the root was lost during init: the process that made the unique id ended, or its host is lost: look "
+                 "at its output, and whether that host runs and its network is up");
 }
 
 void Root::tell_all(std::shared_ptr<const Bytes> bytes) {
