@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "gpu/captured.h"
+#include "gpu/failures.h"
 
 using namespace api_test;
 using namespace gpu_test;
@@ -34,6 +35,35 @@ TEST_CASE("the first call of a communicator may be captured, and replays advance
             captured.destroy();
             return "";
           })) == "");
+}
+
+TEST_CASE("a group on a captured stream and another one is refused, and the communicator goes on") {
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          void* other = nullptr;
+          cuStreamCreate(&other, 1);
+          std::vector<int> first(10, 1), second(10, 1);
+          const auto call = [&](std::vector<int>& data, void* stream) {
+            return ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm,
+                                 static_cast<cudaStream_t>(stream));
+          };
+          const auto call_both = [&] {
+            ncclGroupStart();
+            call(first, device.stream());
+            call(second, other);
+            return ncclGroupEnd();
+          };
+          Captured captured;
+          std::string wrong = captured.capture(device, [&]() -> std::string {
+            if (call_both() != ncclInvalidUsage) return "not refused: " + told();
+            return contains(told(), "in the same capture") ? "" : told();
+          });
+          captured.destroy();
+          wrong += error_or_nothing(call_both());
+          device.synchronize();
+          cuStreamDestroy_v2(other);
+          if (first[9] != 2 || second[9] != 2) wrong += "wrong sums";
+          return wrong;
+        })) == "");
 }
 
 TEST_CASE("captured and direct calls take turns") {
