@@ -18,6 +18,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/proof/check_program.h"
 #include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -124,30 +125,52 @@ TEST_CASE("frames that are alike have the same moves, and hosts exchange a chunk
   CHECK(fewer > 10);
 }
 
-TEST_CASE("frames that take trees of hosts in turn are not taken for alike") {
-  portfolio::CompositePlanner planner(topology::preset("6*pcie4"));
+TEST_CASE("frames that take trees, roots or turns of hosts in turn are not taken for alike") {
+  int by_trees = 0, by_turns = 0;
+  for (const auto& [name, collective] : {std::pair{"6*pcie4", Collective::broadcast},
+                                         {"9*pcie4", Collective::allreduce},
+                                         {"9*pcie4", Collective::reducescatter}}) {
+    portfolio::CompositePlanner planner(topology::preset(name));
+    for (const auto& one : planner.candidates(collective, 0)) {
+      const compose::Composite& composite = *one.composite;
+      const bool entries = std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); });
+      const bool trees = composite.tiers.front().shapes.begin()->second.size() > 1;
+      const bool blocks = collective == Collective::reducescatter;
+      if (!entries || (!blocks && !trees) || composite.frames == 1 || composite.frames > 16) continue;
+      INFO(composite.name << " on " << name);
+      const compose::Routes routes(composite);
+      CHECK((!blocks || composite.frames < 16 || routes.frames_in_turn() > 1));
+      ++(blocks ? by_turns : by_trees);
+      std::vector<compose::Move> moves, of_first;
+      bool same = true;
+      for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk)
+        for (Rank rank = 0; rank < composite.ranks(); ++rank) {
+          const auto [first, later] = routes.in_first_frames(chunk);
+          moves.clear();
+          of_first.clear();
+          routes.moves(chunk, rank, moves);
+          routes.moves(first, rank, of_first);
+          same = same && moves.size() == of_first.size();
+          for (std::size_t i = 0; same && i < moves.size(); ++i)
+            same = moves[i].peer == of_first[i].peer && moves[i].step == of_first[i].step + later;
+        }
+      CHECK(same);
+    }
+  }
+  CHECK(by_trees > 2);
+  CHECK(by_turns > 2);
+}
+
+// A frame has fewer chunks than a host's schedule has turns, and the next one goes on with the others.
+TEST_CASE("frames together use the turns of hosts evenly") {
+  portfolio::CompositePlanner planner(topology::preset("5*z52-full"));
   int checked = 0;
-  for (const auto& one : planner.candidates(Collective::broadcast, 0)) {
-    const compose::Composite& composite = *one.composite;
-    const bool entries = std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); });
-    if (!entries || composite.frames == 1 || composite.tiers.front().shapes.begin()->second.size() < 2) continue;
-    INFO(composite.name);
+  for (const auto& one : planner.candidates(Collective::allreduce, 0)) {
+    if (one.name().find("two-trees+entries") == std::string::npos || one.composite->frames < 32) continue;
+    INFO(one.name());
     ++checked;
-    const compose::Routes routes(composite);
-    std::vector<compose::Move> moves, of_first;
-    bool same = true;
-    for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk)
-      for (Rank rank = 0; rank < composite.ranks(); ++rank) {
-        const auto [first, later] = routes.in_first_frames(chunk);
-        moves.clear();
-        of_first.clear();
-        routes.moves(chunk, rank, moves);
-        routes.moves(first, rank, of_first);
-        same = same && moves.size() == of_first.size();
-        for (std::size_t i = 0; same && i < moves.size(); ++i)
-          same = moves[i].peer == of_first[i].peer && moves[i].step == of_first[i].step + later;
-      }
-    CHECK(same);
+    const schedule::Schedule flat = compose::expand(*one.composite);
+    CHECK(schedule::busiest_us_per_byte(flat) == Approx(one.cost.busy_us(1)).epsilon(0.01));
   }
   CHECK(checked > 0);
 }
