@@ -114,6 +114,17 @@ TEST_CASE("whichever schedule of levels is asked for, every collective is right"
   }
 }
 
+// Only more than 32 ranks have them: of some hosts one is the root, of those with entries several are.
+TEST_CASE("an AllReduce by several trees of hosts is right on 40 ranks", "[slow]") {
+  for (const auto& [topology, algorithm] :
+       {std::pair{"10*nvpairs4", "levels/trees-2-deep"}, {"5*z52-full", "levels/two-trees"}}) {
+    std::vector<Case> cases = some_cases(40, 1);
+    std::erase_if(cases, [](const Case& one) { return one.kind->kind != Kind::allreduce; });
+    CHECK(cases.size() >= 3);
+    check_world(Mode::threads, 40, topology, algorithm, cases);
+  }
+}
+
 namespace {
 
 // A topology file that is removed at the end: hosts on switches of their own, each joined to the next one by a link of
