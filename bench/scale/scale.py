@@ -476,8 +476,8 @@ def main():
              f"{platform.machine()}; nothing here was run on a cluster.", "",
              "What is predicted is the closed form of composites (`src/compose/cost/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
              "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
-             "cuts around ranks, parts of hosts and hosts, several parts at once, all NICs together, the way to the farthest "
-             "device with all latencies, NICs with the latencies behind them.", "",
+             "cuts around ranks, parts of hosts and hosts, runs of neighbouring switches, several parts at once, all NICs "
+             "together, the way to the farthest device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Where "
              "links on hosts are as busy as NICs (pcie8, z52, z52-full), chunks wait for one another: up to 32 ranks a simulation shows "
              "it, with more ranks the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <initializer_list>
 #include <random>
+#include <vector>
 
 #include "compose/packed_bound.h"
 #include "portfolio/portfolio.h"
@@ -11,13 +12,16 @@
 
 namespace sccl {
 
+inline const std::vector<Collective> kTreeCollectives = {
+    Collective::allreduce, Collective::allgather, Collective::reducescatter, Collective::broadcast, Collective::reduce};
+
 // Simulates all candidates of the machine, from random roots. `bounds_of`: of (collective, root, bytes); there must be
 // one. `number` tells which machine of a test it is.
 template <class BoundsOf>
 void check_that_no_schedule_beats(const topology::Topology& machine, int number, std::initializer_list<double> sizes,
-                                  std::mt19937& random, BoundsOf&& bounds_of) {
-  for (const Collective collective : {Collective::allreduce, Collective::allgather, Collective::reducescatter,
-                                      Collective::broadcast, Collective::reduce}) {
+                                  std::mt19937& random, BoundsOf&& bounds_of,
+                                  const std::vector<Collective>& collectives = kTreeCollectives) {
+  for (const Collective collective : collectives) {
     const Rank root = info(collective).rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
     for (const double bytes : sizes) {
       const std::vector<compose::Bound> bounds = bounds_of(collective, root, bytes);

@@ -15,6 +15,7 @@
 #include "compose/bounds/network_bound.h"
 #include "compose/bounds/parts_bound.h"
 #include "compose/bounds/quickest_flow.h"
+#include "compose/bounds/row_bound.h"
 
 namespace sccl::compose {
 namespace {
@@ -51,6 +52,7 @@ class Bounds {
       for (const Bound& one : bounds_with_latency(topology_, cluster_, links_, collective_, root_, bytes_)) keep(one);
       for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       for (const Bound& one : bounds_of_network(topology_, cluster_, collective_, root_, bytes_)) keep(one);
+      for (const Bound& one : bounds_of_rows(topology_, cluster_, links_, collective_, root_, bytes_)) keep(one);
       latency();
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Bound& a, const Bound& b) { return a.us > b.us; });
