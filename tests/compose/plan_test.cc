@@ -231,6 +231,22 @@ TEST_CASE("where nothing is simulated plans take as long as foreseen, near the b
   }
 }
 
+// Each frame of little data takes about the latency between hosts: 32 of them would take five times as long as one.
+TEST_CASE("little data is not cut into frames that take longer than the data") {
+  constexpr double kBytes = 1 << 20;
+  for (const char* name : {"8*dgx-h100", "16*nvpairs4", "5*dgx1v"}) {
+    portfolio::CompositePlanner planner(topology::preset(name));
+    const auto all = planner.candidates(Collective::allreduce, 0);
+    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    const auto options = sccl_test::moved_in_lanes(kBytes, best.cost.good_slice(kBytes, 128 * 1024));
+    const double foreseen_us = best.cost.time_us(kBytes, options.slice_bytes);
+    const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
+    INFO(best.composite->name << " on " << name << ": foreseen " << foreseen_us << " us, simulated " << simulated_us);
+    CHECK(simulated_us < 1.6 * foreseen_us);
+    CHECK(best.composite->frames <= 4);
+  }
+}
+
 // Few roots have chunks that are long enough, however many hosts there are.
 TEST_CASE("an AllReduce by several trees of hosts takes as long as foreseen, and serves many hosts") {
   constexpr double kBytes = 64 << 20;

@@ -47,7 +47,8 @@ struct Phase {
 // How long NICs stand idle because messages of a step wait for those of the step before. Other frames that are under
 // way fill the gaps, and further messages of the step.
 struct Gaps {
-  double steps = 0;             // of all frames
+  double steps = 0;  // of all frames; of frames that follow one another in each step: these
+  bool in_each_step = false;
   double messages_of_step = 0;  // that pass the busiest link between hosts
   double messages_in_line = 0;  // of these, on one connection
 

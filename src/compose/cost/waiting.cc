@@ -72,12 +72,12 @@ double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& c
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {
   const Phase& network = cost.between_hosts;
-  if (composite.frames == 1 || composite.frame_steps == 1 || network.steps == 0 || network.link_us_per_byte == 0)
-    return {};
+  if (composite.frames == 1 || network.steps == 0 || network.link_us_per_byte == 0) return {};
   const double steps = std::min(network.steps, composite.frame_steps);
   const double messages =
       cost.network_us_per_byte / (network.link_us_per_byte * cost.chunk_per_byte) / composite.frames;
-  return {static_cast<double>(routes.steps()), messages / steps, messages / steps / network.connections};
+  if (composite.frame_steps == 1) return {static_cast<double>(composite.frames), true, messages, 0};
+  return {static_cast<double>(routes.steps()), false, messages / steps, messages / steps / network.connections};
 }
 
 }  // namespace sccl::compose
