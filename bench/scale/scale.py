@@ -148,7 +148,7 @@ def simulated(sccl, write):
     write("| hosts | MiB | " + " | ".join(names) + " |\n|---|---|" + "---|" * len(names))
     for preset in PRESETS:
         hosts = 64 // ranks_of(preset)
-        for mib in (64, 256):
+        for mib in (1, 8, 64, 256):
             cells = []
             for one in names:
                 buffer = mib * MIB // 64 if one in SHARE else mib * MIB
