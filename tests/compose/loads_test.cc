@@ -1,6 +1,8 @@
 // The closed form of composites puts on links what their sends do.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
+#include <utility>
 
 #include "clusters.h"
 #include "compose/lowering/expand.h"
@@ -79,4 +81,16 @@ TEST_CASE("a cost model says of every composite what a new one says") {
           }
         }
   }
+}
+
+TEST_CASE("no rank receives a chunk of a Broadcast or an AllGather twice") {
+  for (const topology::Topology& machine : clusters())
+    for_every_composite(machine, [](const compose::Composite& composite) {
+      if (composite.collective != Collective::broadcast && composite.collective != Collective::allgather) return;
+      const schedule::Schedule flat = compose::expand(composite);
+      std::set<std::pair<schedule::ChunkId, Rank>> received;
+      std::size_t twice = 0;
+      for (const schedule::Send& send : flat.sends) twice += received.emplace(send.chunk, send.dst).second ? 0 : 1;
+      CHECK(twice == 0);
+    });
 }

@@ -306,7 +306,8 @@ void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, 
   }
 }
 
-// Copies from the host's entries to its devices. A rank that alone contributed the chunk has it already.
+// Copies from the host's entries to its devices. A rank that alone contributed the chunk has it already, and so have
+// the devices over which it passed the chunk to the port.
 void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
   const int at_host = host_of(rank);
   const Host& host = composite_.hosts[at(at_host)];
@@ -317,7 +318,10 @@ void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, s
   const std::size_t before = moves.size();
   add_local(home ? index.home_out : index.out, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
   if (ends.everyone_contributes) return;
-  const auto known = [&](const Move& move) { return (move.sends ? move.peer : rank) == ends.source; };
+  const auto known = [&](const Move& move) {
+    const Rank to = move.sends ? move.peer : rank;
+    return to == ends.source || (at_host == root && hears_on_the_way(ends, to));
+  };
   moves.erase(std::remove_if(moves.begin() + static_cast<std::ptrdiff_t>(before), moves.end(), known), moves.end());
 }
 
@@ -415,15 +419,30 @@ void Routes::at_root(const Ends& ends, Rank rank, Step before, Step after, std::
   for (std::size_t i = first; i < moves.size(); ++i) moves[i].step += moves[i].step < split ? before : after - split;
 }
 
+// The chunk of `between` that goes the way of a chunk from one device of a host to another.
+ChunkId Routes::chunk_between(const Ends& ends, Rank from, Rank to) const {
+  const schedule::Schedule& between = composite_.kinds[at(composite_.hosts[at(host_of(from))].kind)]->between;
+  const int devices = between.ranks;
+  const int pieces = between.chunks / (devices * devices);
+  return ends.strand % pieces * devices * devices + local_of_[at(to)] * devices + local_of_[at(from)];
+}
+
+// Whether the rank receives the chunk while the source passes it to its host's port.
+bool Routes::hears_on_the_way(const Ends& ends, Rank rank) const {
+  const Rank port_of_source = port(ends, host_of(ends.source));
+  if (port_of_source == ends.source) return false;
+  const LocalIndex& index = kinds_[at(composite_.hosts[at(host_of(rank))].kind)].between;
+  const std::size_t slot =
+      at(chunk_between(ends, ends.source, port_of_source)) * at(index.ranks) + at(local_of_[at(rank)]);
+  return std::any_of(index.moves.begin() + index.first[slot], index.moves.begin() + index.first[slot + 1],
+                     [](const LocalMove& move) { return !move.sends; });
+}
+
 // Passes a chunk between two devices of one host.
 void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
   if (from == to || host_of(rank) != host_of(from)) return;
   const Host& host = composite_.hosts[at(host_of(rank))];
-  const schedule::Schedule& between = composite_.kinds[at(host.kind)]->between;
-  const int devices = between.ranks;
-  const int pieces = between.chunks / (devices * devices);
-  const int pair = local_of_[at(to)] * devices + local_of_[at(from)];
-  add_local(kinds_[at(host.kind)].between, ends.strand % pieces * devices * devices + pair, rank, first, moves);
+  add_local(kinds_[at(host.kind)].between, chunk_between(ends, from, to), rank, first, moves);
 }
 
 // The mirror image of spread(): a host reduces just before its entries send to the next host.

@@ -289,6 +289,8 @@ class Routes {
   void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
   Rank returns_by(int last, int local) const;
   void exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step, std::vector<Move>& moves) const;
+  ChunkId chunk_between(const Ends& ends, Rank from, Rank to) const;
+  bool hears_on_the_way(const Ends& ends, Rank rank) const;
   void hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const;
   void collect(const Ends& ends, int root, Rank rank, std::vector<Move>& moves) const;
   void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
