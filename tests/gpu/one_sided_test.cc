@@ -202,3 +202,31 @@ TEST_CASE("mappings of windows are given back") {
           })) == "");
   CHECK(std::string(fake_cuda_live_text()) == before);
 }
+
+TEST_CASE("one thread drives ranks of a device whose signals share a stream, and whose waits do not") {
+  const Setting limit("SCCL_TIMEOUT_MS", "5000");
+  const OnDevice device;
+  ncclComm_t comms[2];
+  REQUIRE(ncclCommInitAll(comms, 2, std::vector<int>{0, 0}.data()) == ncclSuccess);
+  void *shared = nullptr, *own[2] = {nullptr, nullptr};
+  for (void** stream : {&shared, &own[0], &own[1]}) cuStreamCreate(stream, 1);
+  constexpr int kSignals[2] = {1, 3};
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < kSignals[rank]; ++i)
+      CHECK(ncclSignal(1 - rank, 0, 0, 0, comms[rank], static_cast<cudaStream_t>(shared)) == ncclSuccess);
+    ncclWaitSignalDesc_t wait{kSignals[1 - rank], 1 - rank, 0, 0};
+    CHECK(ncclWaitSignal(1, &wait, comms[rank], static_cast<cudaStream_t>(own[rank])) == ncclSuccess);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  INFO(told());
+  CHECK(ended == ncclSuccess);
+  for (void* stream : {own[0], own[1], shared}) cuStreamSynchronize(stream);
+  for (ncclComm_t comm : comms) {
+    ncclResult_t error = ncclSuccess;
+    CHECK(ncclCommGetAsyncError(comm, &error) == ncclSuccess);
+    CHECK(error == ncclSuccess);
+    ncclCommDestroy(comm);
+  }
+  for (void* stream : {own[0], own[1], shared}) cuStreamDestroy_v2(stream);
+}

@@ -356,9 +356,11 @@ class GroupRun {
   std::optional<Error> first_error_;
 };
 
+// The first of streams_of(): the one on which the work runs.
 StreamHandle stream_of(const Workload& work) {
   if (!work.collectives.empty()) return work.collectives.front().stream;
   if (!work.transfers.empty()) return work.transfers.front().stream;
+  if (!work.puts.empty()) return work.puts.front().stream;
   return work.waits.empty() ? nullptr : work.wait_stream;
 }
 
