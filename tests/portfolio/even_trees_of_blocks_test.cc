@@ -25,7 +25,6 @@ double buffer(const topology::Topology& machine, Collective collective) {
 TEST_CASE("of hosts with NICs at some devices AllGather and ReduceScatter are near the bound") {
   const std::vector<std::vector<Rank>> second(4, {0, 2, 4, 6});
   const std::vector<std::vector<Rank>> fourth(4, {0, 4});
-  int by_even_trees = 0;
   for (const topology::Topology& machine :
        {with_nics(topology::preset("dgx1p"), second, 25), with_nics(topology::preset("pcie8"), fourth, 25),
         with_nics(topology::preset("z52"), fourth, 25), topology::preset("2*z52-full")})
@@ -37,12 +36,13 @@ TEST_CASE("of hosts with NICs at some devices AllGather and ReduceScatter are ne
       const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 0, bytes).front().us;
       INFO(all[best.candidate].name << " for " << info(collective).name << " on " << machine.name << ": "
                                     << best.time_us << " us, bound " << bound << " us");
-      by_even_trees += portfolio::answers_to(all[best.candidate], "even-trees") ? 1 : 0;
+      // Levels are a little faster there.
+      const bool levels = machine.name.starts_with("pcie8") && collective == Collective::allgather;
+      CHECK(portfolio::answers_to(all[best.candidate], levels ? "levels" : "even-trees"));
       CHECK(best.time_us < 1.11 * bound);
       CHECK(best.time_us > 0.999 * bound);
       CHECK_NOTHROW(schedule::verify(*all[best.candidate].schedule));
     }
-  CHECK(by_even_trees >= 6);
 }
 
 TEST_CASE("the closed form of even trees of blocks is near a simulation of every size") {

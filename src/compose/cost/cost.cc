@@ -11,9 +11,9 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
-constexpr double kGap = 1.8;       // of a step, in latencies, as simulated with 64 and 128 ranks
-constexpr double kMostGap = 0.87;  // the same of messages that take no time
-constexpr double kPassing = 0.58;
+constexpr double kGap = 1.8;         // of a step, in latencies, as simulated with 64 and 128 ranks
+constexpr double kMostGap = 0.87;    // the same of messages that take no time
+constexpr double kPassing = 0.58;    // the part of a frame's messages that fills gaps, if frames follow in each step
 constexpr double kSpareSlots = 1.1;  // on hosts, where chunks come at uneven times
 constexpr double kTooFewSlots = 10;  // fitted to simulations of 64 ranks
 
@@ -32,7 +32,7 @@ double Phase::stretch(double slice, int sharing) const {
 double Gaps::us(const Phase& between_hosts, double slice) const {
   if (steps == 0) return 0;
   const double most = kMostGap * between_hosts.alpha_us;
-  if (in_each_step)
+  if (frames == Frames::in_each_step)
     return steps * std::max(0.0, most - kPassing * messages_of_step * slice * between_hosts.link_us_per_byte);
   const double hidden = 1 - 1 / std::max(1.0, messages_in_line);
   const double passing_us = messages_of_step * slice * between_hosts.link_us_per_byte;
@@ -79,7 +79,7 @@ double Cost::time_us(double bytes, double slice_bytes) const {
                                        (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
   if (!chained) return std::max(busy, rounds * way) + way + in_addition;
   // The chunks of a root pass the ring one behind the other: each a step later if frames are, or once it is sent.
-  const double behind_us = gaps.in_each_step ? (frames - 1) * hop_us : 0;
+  const double behind_us = gaps.frames == Gaps::Frames::in_each_step ? (frames - 1) * hop_us : 0;
   const double chain = hops + std::max((chunk * frames - slice) * between_hosts.us_per_byte, behind_us);
   return std::max({busy + between_hosts.alpha_us, chain, (rounds + 1) * hops}) + on_host.time_us(slice) + in_addition;
 }

@@ -19,6 +19,7 @@
 // representative of the chunks with the same path.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -47,10 +48,13 @@ struct Phase {
 // How long NICs stand idle because messages of a step wait for those of the step before. Other frames that are under
 // way fill the gaps, and further messages of the step.
 struct Gaps {
-  double steps = 0;  // of all frames; of frames that follow one another in each step: these
-  bool in_each_step = false;
+  // Messages of a step come from the step before; of frames that follow one another in each step, from frames before.
+  enum class Frames : std::uint8_t { steps_apart, in_each_step };
+
+  Frames frames = Frames::steps_apart;
+  double steps = 0;             // of all frames; in each step: the number of frames
   double messages_of_step = 0;  // that pass the busiest link between hosts
-  double messages_in_line = 0;  // of these, on one connection
+  double messages_in_line = 0;  // of these, on one connection; not used in each step
 
   double us(const Phase& between_hosts, double slice) const;
 };

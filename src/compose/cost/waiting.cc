@@ -76,8 +76,9 @@ Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const
   const double steps = std::min(network.steps, composite.frame_steps);
   const double messages =
       cost.network_us_per_byte / (network.link_us_per_byte * cost.chunk_per_byte) / composite.frames;
-  if (composite.frame_steps == 1) return {static_cast<double>(composite.frames), true, messages, 0};
-  return {static_cast<double>(routes.steps()), false, messages / steps, messages / steps / network.connections};
+  if (composite.frame_steps == 1) return {Gaps::Frames::in_each_step, static_cast<double>(composite.frames), messages};
+  return {Gaps::Frames::steps_apart, static_cast<double>(routes.steps()), messages / steps,
+          messages / steps / network.connections};
 }
 
 }  // namespace sccl::compose

@@ -17,7 +17,8 @@ void for_each_turns(const HostKind& kind, Visit&& visit) {
 
 }  // namespace
 
-// See ends(), root_host(), spread_on_host(): what chunks take in turn, and by how much a frame moves them on.
+// See ends(), root_host(), spread_on_host(): what chunks take in turn, and by how much a frame moves them on. Unicast
+// chunks have one frame.
 int Routes::turn_of_frames() const {
   std::size_t turn = 1;
   const auto take = [&](std::size_t count, std::size_t by) {

@@ -12,8 +12,8 @@
 
 namespace sccl::compose {
 
-// Together: link by link, where what lies behind a link passes it at once. That takes time linear in the switches,
-// however long the paths are. Sums differ from those path by path, in the order of the targets, by rounding.
+// Together: link by link; all that goes to switches behind a link is added to it at once. That takes time linear in the
+// switches, however long the paths are. Sums differ from those path by path, in the order of the targets, by rounding.
 enum class Paths : std::uint8_t { each, together };
 
 // From one leaf switch to others.
@@ -29,7 +29,7 @@ class LeafTraffic {
     load.connections += connections;
   }
 
-  // Then nothing is left.
+  // Adds to links what was added for targets, and forgets it.
   void lay(topology::Node from, Paths paths);
 
  private:

@@ -1,4 +1,4 @@
-// Sums by a number, read in ascending order of these.
+// Sums, each with a number as its key, read in ascending order of their keys.
 //
 // Each sum is added up in the order in which its parts came, so it is the same to the last bit as in a std::map, which
 // takes several times as long.

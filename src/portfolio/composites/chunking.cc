@@ -50,7 +50,8 @@ int pieces_of_block(const compose::Composite& composite, Evenly evenly) {
   const int turns = most_turns(composite);
   const bool unlike = has_entries(composite);
   const int most = unlike ? std::max(kMostPieces, turns) : kMostPieces;
-  const int often = evenly == Evenly::over_frames && unlike ? 2 : 4;  // enough where turns are not used alike
+  const int often =
+      evenly == Evenly::over_frames && unlike ? 2 : 4;  // times that a frame uses each turn of a host, nearly
   int pieces = 1;
   while (pieces < most && (unlike ? pieces : hosts * pieces) % turns != 0 && hosts * pieces < often * turns) ++pieces;
   return uneven(composite) ? std::max(pieces, std::min(kMostPieces, most_ports(composite))) : pieces;
@@ -66,7 +67,7 @@ int chunks_of_buffer(const compose::Composite& composite, Evenly evenly) {
     const auto rounded_up = [&](int count) { return roots * ((count + roots - 1) / roots); };
     const bool over_frames = evenly == Evenly::over_frames && has_entries(composite);
     strands = rounded_up(wanted);
-    if (over_frames) strands = trees > 1 ? rounded_up(wanted / 2) : roots * std::max(1, wanted / roots);
+    if (over_frames) strands = trees > 1 ? rounded_up(std::max(1, wanted / 2)) : roots * std::max(1, wanted / roots);
     // Of several roots frames take the trees in turn.
     if (const int even = std::lcm(strands, trees); roots == 1 && even <= kMostStrands) strands = even;
   } else {

@@ -25,7 +25,7 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-constexpr int kManyFrames = 16;
+constexpr int kManyFrames = 16;                  // use the turns of hosts evenly together, if not each by itself
 constexpr int kShortRing = 4;                    // hosts
 constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
@@ -458,6 +458,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);
   const auto hosts = static_cast<int>(hosts_.size());
+  const bool equal_ports =
+      std::ranges::all_of(hosts_, [&](const auto& one) { return one.ports.size() == hosts_.front().ports.size(); });
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
   std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
   std::shared_ptr<const schedule::Schedule> scattered_at_root;
@@ -480,7 +482,9 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
-        const bool by_trees = one_root || (collective == Collective::allreduce && !simulated() && !racks);
+        // The ports of unequal hosts take trees unevenly.
+        const bool by_trees =
+            one_root || (collective == Collective::allreduce && !simulated() && !racks && equal_ports);
         if ((several_trees(shape) && !by_trees) || !is_worthwhile(shape, hosts)) continue;
         // In other shapes the root's host sends all data more than once.
         const bool sends_once = shape == Shape::ring || several_trees(shape);
