@@ -481,8 +481,10 @@ def main():
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Where "
              "links on hosts are as busy as NICs (pcie8, z52, z52-full), chunks wait for one another: up to 32 ranks a simulation shows "
              "it, with more ranks the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "
-             "both beside one another. Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks chunks of a few KiB "
-             "are left, which wait for slots of connections. What returns to the root's host in a Broadcast or Reduce waits likewise; a "
+             "both beside one another. Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks AllGather and "
+             "ReduceScatter have chunks of a few KiB, which wait for slots of connections; an AllReduce goes by trees of hosts with "
+             "few roots, whose chunks are longer. Of 1 and 8 MiB the closed form tells less; [how much longer what it chooses takes "
+             "than the best](scale_chosen.md) is on a page of its own. What returns to the root's host in a Broadcast or Reduce waits likewise; a "
              "Reduce on pcie8 longer than the closed form tells, as devices that share links send sums before anyone waits for them. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
              "![time over ranks](scale.svg)", ""]
