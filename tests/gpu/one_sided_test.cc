@@ -1,5 +1,6 @@
 // Windows, PutSignal, Signal and WaitSignal on devices: in the order of streams, between threads, processes and
 // devices.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -229,4 +230,43 @@ TEST_CASE("one thread drives ranks of a device whose signals share a stream, and
     ncclCommDestroy(comm);
   }
   for (void* stream : {own[0], own[1], shared}) cuStreamDestroy_v2(stream);
+}
+
+TEST_CASE("waits of a group on two streams hold both of them") {
+  std::atomic<bool> looked{false};
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
+          if (rank == 1) {
+            while (!looked) std::this_thread::yield();
+            std::string wrong;
+            for (int index = 0; index < 2; ++index)
+              if (ncclSignal(0, index, 0, 0, comm, device.stream()) != ncclSuccess) wrong += told();
+            device.synchronize();
+            return wrong;
+          }
+          void* other = nullptr;
+          cuStreamCreate(&other, 1);
+          void* const streams[2] = {device.stream(), other};
+          void* passed[2] = {nullptr, nullptr};
+          for (void*& event : passed) cuEventCreate(&event, 0);
+          std::string wrong;
+          ncclGroupStart();
+          for (int index = 0; index < 2; ++index) {
+            ncclWaitSignalDesc_t wait{1, 1, index, 0};
+            if (ncclWaitSignal(1, &wait, comm, static_cast<cudaStream_t>(streams[index])) != ncclSuccess)
+              wrong += told();
+          }
+          if (ncclGroupEnd() != ncclSuccess) wrong += told();
+          for (int i = 0; i < 2; ++i) cuEventRecord(passed[i], streams[i]);
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          for (int i = 0; i < 2; ++i)
+            if (cuEventQuery(passed[i]) == 0) wrong += "stream " + std::to_string(i) + " does not wait. ";
+          looked = true;
+          for (int i = 0; i < 2; ++i) {
+            cuStreamSynchronize(streams[i]);
+            if (cuEventQuery(passed[i]) != 0) wrong += "stream " + std::to_string(i) + " waits for ever. ";
+            cuEventDestroy_v2(passed[i]);
+          }
+          cuStreamDestroy_v2(other);
+          return wrong;
+        })) == "");
 }

@@ -361,7 +361,7 @@ StreamHandle stream_of(const Workload& work) {
   if (!work.collectives.empty()) return work.collectives.front().stream;
   if (!work.transfers.empty()) return work.transfers.front().stream;
   if (!work.puts.empty()) return work.puts.front().stream;
-  return work.waits.empty() ? nullptr : work.wait_stream;
+  return work.wait_streams.empty() ? nullptr : work.wait_streams.front();
 }
 
 // Each once, in the order of the calls.
@@ -373,7 +373,7 @@ std::vector<StreamHandle> streams_of(const Workload& work) {
   for (const CollectiveRequest& request : work.collectives) add(request.stream);
   for (const PointToPointRequest& request : work.transfers) add(request.stream);
   for (const PutRequest& request : work.puts) add(request.stream);
-  if (!work.waits.empty()) add(work.wait_stream);
+  for (const StreamHandle stream : work.wait_streams) add(stream);
   return streams;
 }
 
@@ -413,7 +413,7 @@ void prepare(Workload& work) {
   for (const PutRequest& put : work.puts) device.prepare(put);
   for (std::size_t i = 0; i < work.collectives.size(); ++i) device.prepare(work.collectives[i], work.options_of(i));
   if (!work.transfers.empty()) device.prepare(work.transfers);
-  if (!work.waits.empty()) device.prepare(work.waits, work.wait_stream);
+  if (!work.waits.empty()) device.prepare(work.waits, work.wait_streams.front());
 }
 
 // The first call that wants the vendor's library waits until the ranks have agreed on it: as its peers' threads may be

@@ -26,9 +26,9 @@ struct Workload {
   std::vector<CollectiveRequest> collectives;
   std::vector<AskedCall> asked;  // collectives with options, in the same order
   std::vector<PointToPointRequest> transfers;
-  std::vector<PutRequest> puts;   // before collectives and transfers
-  std::vector<SignalWait> waits;  // after collectives and transfers
-  StreamHandle wait_stream = nullptr;
+  std::vector<PutRequest> puts;            // before collectives and transfers
+  std::vector<SignalWait> waits;           // after collectives and transfers
+  std::vector<StreamHandle> wait_streams;  // one of each call that waits
   std::vector<gpu::ForeignStream> behind;  // on the host: everything comes after what is on them
 
   // Null where the collective has none.

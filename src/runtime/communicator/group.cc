@@ -389,12 +389,12 @@ Completion submit(const Subject& communicator, std::vector<SignalWait> waits, St
       std::vector<Workload> work(1);
       work.front().communicator = communicator;
       work.front().waits = waits;
-      work.front().wait_stream = stream;
+      work.front().wait_streams = {stream};
       drive(work);
     });
   Workload& queued = group().of(communicator);
   queued.waits.insert(queued.waits.end(), waits.begin(), waits.end());
-  queued.wait_stream = stream;
+  if (!waits.empty()) queued.wait_streams.push_back(stream);
   return Completion::done;
 }
 
