@@ -248,6 +248,7 @@ TEST_CASE("a group's calls on several streams are as if posted on each of them")
             cuStreamCreate(&other, 1);
             const auto second_stream = static_cast<cudaStream_t>(other);
             std::vector<int> first(300, 1), second(300000, rank), result(second.size(), 7);
+            std::vector<int> later[2] = {result, result};
             cuStreamWaitValue32_v2(other, reinterpret_cast<unsigned long long>(held), 1, 1);
             ncclGroupStart();
             ncclAllReduce(first.data(), first.data(), first.size(), ncclInt32, ncclSum, comm, device.stream());
@@ -258,15 +259,20 @@ TEST_CASE("a group's calls on several streams are as if posted on each of them")
               ncclAllReduce(second.data(), result.data(), second.size(), ncclInt32, ncclSum, comm, second_stream);
             }
             std::string wrong = ncclGroupEnd() == ncclSuccess ? "" : told();
+            void* const streams[2] = {device.stream(), other};
+            for (int i = 0; i < 2; ++i)
+              cuMemcpyDtoDAsync_v2(reinterpret_cast<unsigned long long>(later[i].data()),
+                                   reinterpret_cast<unsigned long long>(result.data()), 4 * result.size(), streams[i]);
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
             if (std::count(first.begin(), first.end(), 1) != 300) wrong += "a call did not wait for the other stream. ";
             __atomic_store_n(held, 1, __ATOMIC_SEQ_CST);
-            device.synchronize();
-            if (std::count(first.begin(), first.end(), 2) != 300) wrong += "the first call gave another sum. ";
             const int wanted = sends ? 1 - rank : 1;
-            if (std::count(result.begin(), result.end(), wanted) != 300000)
-              wrong += "the first stream did not wait for the call on the second one. ";
-            cuStreamSynchronize(other);
+            for (const int i : {1, 0}) {
+              cuStreamSynchronize(streams[i]);
+              if (std::count(later[i].begin(), later[i].end(), wanted) != 300000)
+                wrong += "the later work on stream " + std::to_string(i) + " did not wait. ";
+            }
+            if (std::count(first.begin(), first.end(), 2) != 300) wrong += "the first call gave another sum. ";
             cuStreamDestroy_v2(other);
             const Spared spared;
             cuMemFreeHost(held);

@@ -88,6 +88,7 @@ int cuStreamCreate(void**, unsigned);
 int cuStreamDestroy_v2(void*);
 int cuStreamSynchronize(void*);
 int cuMemcpyDtoHAsync_v2(void*, unsigned long long, unsigned long, void*);
+int cuMemcpyDtoDAsync_v2(unsigned long long, unsigned long long, unsigned long, void*);
 int cuStreamIsCapturing(void*, int*);
 int cuStreamGetId(void*, unsigned long long*);
 int cuEventCreate(void**, unsigned);
