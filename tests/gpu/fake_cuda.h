@@ -95,6 +95,7 @@ int cuEventCreate(void**, unsigned);
 int cuEventDestroy_v2(void*);
 int cuEventRecord(void*, void* stream);
 int cuEventQuery(void*);
+int cuStreamWaitEvent(void* stream, void* event, unsigned);
 int cuMemHostAlloc(void**, unsigned long, unsigned flags);
 int cuMemFreeHost(void*);
 int cuMemHostRegister_v2(void*, unsigned long, unsigned flags);

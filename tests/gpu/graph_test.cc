@@ -66,6 +66,42 @@ TEST_CASE("a group on a captured stream and another one is refused, and the comm
         })) == "");
 }
 
+TEST_CASE("a group on two streams of one capture is replayed") {
+  CHECK(failures(run_device_world(Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+          void *other = nullptr, *event = nullptr;
+          cuStreamCreate(&other, 1);
+          cuEventCreate(&event, 2);
+          std::vector<int> first(10, 1), second(100000, 1);
+          const auto call = [&](std::vector<int>& data, void* stream) {
+            return ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm,
+                                 static_cast<cudaStream_t>(stream));
+          };
+          const auto order = [&](void* earlier, void* later) {
+            cuEventRecord(event, earlier);
+            return cuStreamWaitEvent(later, event, 0) == 0 ? "" : "the streams are not ordered. ";
+          };
+          Captured captured;
+          std::string wrong = captured.capture(device, [&]() -> std::string {
+            std::string text = order(device.stream(), other);  // takes the other one into the capture
+            ncclGroupStart();
+            call(first, device.stream());
+            call(second, other);
+            text += error_or_nothing(ncclGroupEnd());
+            return text + order(other, device.stream());
+          });
+          if (wrong.empty()) {
+            for (int replay = 0; replay < 3; ++replay) cuGraphLaunch(captured.executable, device.stream());
+            device.synchronize();
+            captured.destroy();
+            if (first[9] != 8 || second[99999] != 8)
+              wrong = "wrong sums " + std::to_string(first[9]) + " " + std::to_string(second[99999]);
+          }
+          cuEventDestroy_v2(event);
+          cuStreamDestroy_v2(other);
+          return wrong;
+        })) == "");
+}
+
 TEST_CASE("captured and direct calls take turns") {
   CHECK(failures(
             run_device_world(Mode::threads, 3, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
