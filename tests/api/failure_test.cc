@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "id_process.h"
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -153,6 +154,28 @@ TEST_CASE("a rank that waits for one that made another call and went far ahead i
     });
     CHECK(failures(results) == "");
   }
+}
+
+// Rank 0 only sends, so it does not wait for rank 1.
+TEST_CASE("a rank that waits for one that made another call, went far ahead and ended is told of the call",
+          "[processes]") {
+  const sccl_test::Stage ended;
+  const auto results = run_world(Mode::processes, 2, [&](int rank, ncclComm_t comm) -> std::string {
+    float value = 1;
+    const auto all_reduce = [&] { return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr); };
+    if (all_reduce() != ncclSuccess) return "a right call failed";
+    if (rank == 0) {
+      for (int i = 0; i < 100; ++i)  // more than a rank has records of calls
+        if (ncclBroadcast(&value, &value, 1, ncclFloat32, 0, comm, nullptr) != ncclSuccess) break;
+      ended.next();
+      ::_exit(0);
+    }
+    ended.await(1);
+    if (const ncclResult_t result = all_reduce(); result != ncclInvalidUsage)
+      return std::string("got ") + ncclGetErrorString(result) + " | " + last_error();
+    return contains(last_error(), "call 2") && contains(last_error(), "another call") ? "" : last_error();
+  });
+  CHECK(results[1] == "");
 }
 
 TEST_CASE("two ranks that both take themselves for the root are told when the next message comes") {

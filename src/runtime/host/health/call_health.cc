@@ -140,12 +140,13 @@ Progress CallHealth::check_completed(WaitingCall& call, const CallSignature& min
   if (const Progress progress = call.advance(); progress != Progress::idle || !waits_for(call, rank)) return progress;
   compare_past(mine, rank);
   if (may_be_on_its_way(call, rank, LateMessages::by_waiting_time)) return Progress::idle;
-  // What it sent is lost with it, or with its host: check_peer() tells how it left.
-  const PeerHealth health = control_.health();
-  if (health.is_gone(rank) && health.presence(rank) != Presence::destroyed) return Progress::idle;
-  if (CallSignature theirs; control_.members().of(rank).locality == Locality::remote &&
-                            control_.calls().read(rank, mine.sequence, theirs) && theirs == mine)
-    fail_undelivered(mine, rank);
+  if (control_.members().of(rank).locality == Locality::remote) {
+    // What it sent is lost with it, or with its host: check_peer() tells how it left.
+    const PeerHealth health = control_.health();
+    if (health.is_gone(rank) && health.presence(rank) != Presence::destroyed) return Progress::idle;
+    CallSignature theirs;
+    if (control_.calls().read(rank, mine.sequence, theirs) && theirs == mine) fail_undelivered(mine, rank);
+  }
   fail(
       ErrorCode::invalid_usage,
       "{} called {} as call {} of this communicator and waits for {}, which has completed another call as that one and "
