@@ -291,7 +291,7 @@ class Interpreter : private InterpreterView<Target> {
       const Outcome arrival = with_protocol([&](auto wire) { return arrived<decltype(wire)>(op, connection, state); });
       if (arrival != Outcome::progressed) return arrival;
     }
-    return blocked(state, connections()[first_connection(program(), op)].peer);
+    return blocked(state, connections()[first_connection(program(), op)]);
   }
 
   // The tail is read again only when the ring looks full. A new tail allows stores into slots, so a fence is owed.
