@@ -34,6 +34,7 @@ def test_files(folder):
     open(empty, "w").close()
     for path, why in ((folder, "Is a directory"), (absent, "No such file or directory"), (empty, "not JSON"), ("/proc/self/mem", "cannot be read")):
         expect_refusal(["verify", path], path, why)
+        expect(run("verify", path).stderr.count(path) == 1, f"verify names {path} twice")
         expect_refusal(["export", "--schedule", path, "--format", "json"], path, why)
         expect_refusal(["simulate", "--schedule", path, "--bytes", "1M"], path, why)
     expect_refusal(["verify", ""], "'' cannot be read")

@@ -18,6 +18,7 @@ constexpr int kSlots = 4;  // of a connection in this library
 struct Answer {
   int code = kOk;
   std::string text;
+  bool names_file = false;  // the text does
 };
 
 std::string describe(const schedule::Schedule& schedule) {
@@ -36,9 +37,11 @@ schedule::Schedule read_schedule(const std::string& text, Answer& answer) {
 }
 
 Answer check_file(const std::string& path) {
-  Answer answer{kBadUsage, ""};
+  Answer answer{kBadUsage, "", true};
   try {
-    const schedule::Schedule schedule = read_schedule(read_text(path), answer);
+    const std::string text = read_text(path);
+    answer.names_file = false;
+    const schedule::Schedule schedule = read_schedule(text, answer);
     answer.code = kNo;
     schedule::prepare(schedule, kSlots);
     return {kOk, describe(schedule)};
@@ -65,8 +68,8 @@ int verify(int argc, char** argv) {
   if (as_json)
     std::puts(nlohmann::json{{"file", path}, {"ok", answer.code == kOk}, {"text", answer.text}}.dump().c_str());
   else
-    std::fprintf(answer.code == kOk ? stdout : stderr, "%s: %s%s\n", path.c_str(), answer.code == kOk ? "ok, " : "",
-                 answer.text.c_str());
+    std::fprintf(answer.code == kOk ? stdout : stderr, "%s%s%s\n", answer.names_file ? "" : (path + ": ").c_str(),
+                 answer.code == kOk ? "ok, " : "", answer.text.c_str());
   return answer.code;
 }
 
