@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,11 +69,15 @@ int dispatch(int argc, char** argv) {
   return kBadUsage;
 }
 
-// An answer that nobody gets is none: a full disk, a closed descriptor.
+// An answer that nobody gets is none: a full disk, a closed descriptor. It includes CLI11's help: std::cout has no
+// buffer of its own.
 int after_printing(int code) {
-  std::cout.flush();  // CLI11 prints help there
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "sccl: standard output cannot be written: %s\n", std::strerror(errno));
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  // If an earlier write failed, errno may be that of another call since.
+  std::fprintf(stderr, "sccl: standard output cannot be written%s%s\n", flushed ? "" : ": ",
+               flushed ? "" : std::strerror(error));
   return code == kOk ? kBadUsage : code;
 }
 
