@@ -220,7 +220,8 @@ TEST_CASE("a rank that never comes to compare buffers is named when the call is 
       return contains(wrong, "aborted while in AllReduce") && contains(wrong, "waiting for rank 1") ? ""
                                                                                                     : "told: " + wrong;
     });
-    if (failures(results).empty()) return;
+    const std::string told = failures(results);
+    if (!contains(told, "aborted before") && !contains(told, "was aborted: make a new one")) break;
   }
   CHECK(failures(results) == "");
 }
