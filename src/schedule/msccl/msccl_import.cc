@@ -98,20 +98,25 @@ class Steps {
       fail(ErrorCode::invalid_argument, "MSCCL XML line {}, <algo>: it has too many messages to order", algo_.line);
   }
 
-  // Nothing new is what the rank itself contributes, and a copy of what arrived before.
+  // Nothing new is what the rank itself contributes, a copy of what arrived before, and the sum that the rank has.
   Arrival kind_of(int arrival, const std::vector<int>& arrivals) {
     const MscclMessage& one = message(arrival);
     if (one.kind != SendKind::copy) return Arrival::changes;
-    Contributions own(run_.frame.ranks);
-    own.add(one.dst);
-    if (one.contributions == own) return Arrival::changes_nothing;
+    Contributions value(run_.frame.ranks);
+    value.add(one.dst);
+    if (one.contributions == value) return Arrival::changes_nothing;
     for (const int other : arrivals) {
       if (other == arrival) break;  // arrivals ascend
       count_comparison();
-      if (message(other).kind == SendKind::copy && message(other).contributions == one.contributions)
-        return Arrival::changes_nothing;
+      const MscclMessage& before = message(other);
+      if (before.kind == SendKind::copy) {
+        if (before.contributions == one.contributions) return Arrival::changes_nothing;
+        value = before.contributions;
+      } else {
+        value.add(before.contributions);
+      }
     }
-    return Arrival::changes;
+    return one.contributions == value ? Arrival::changes_nothing : Arrival::changes;
   }
 
   // A departure contains arrivals of earlier steps; an arrival that it does not contain happens in its step or later.
