@@ -1,6 +1,7 @@
 // What real drivers do to a library whose kernels wait for each other: calls that wait for the whole context, hardware
 // queues, room for blocks, faults, streams that are nobody's. Each of these would be a hang on the first device.
 #include <algorithm>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <future>
 #include <mutex>
@@ -186,10 +187,14 @@ TEST_CASE("a thread without a current context uses the device that the runtime w
   cuCtxGetCurrent(&before);
   REQUIRE(cuDevicePrimaryCtxRetain(&primary, 0) == 0);  // the program's runtime has done so in another thread
   const long kernels = fake_cuda_kernels();
+  std::barrier both(2);  // what is live is looked at while no other thread allocates or frees
   CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
           cuCtxSetCurrent(nullptr);
           ncclComm_t comm = nullptr;
-          if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return told();
+          if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) {
+            both.arrive_and_drop();
+            return told();
+          }
           std::vector<float> data(100, 1);
           cuCtxSetCurrent(primary);
           void* const stream = new_stream();
@@ -200,10 +205,13 @@ TEST_CASE("a thread without a current context uses the device that the runtime w
           cuStreamDestroy_v2(stream);
           cuCtxSetCurrent(nullptr);
           if (data[99] != 2) wrong += "wrong sum";
+          both.arrive_and_wait();
           const std::string live = fake_cuda_live_text();
           void* memory = nullptr;
-          if (ncclMemAlloc(&memory, 1000) != ncclSuccess) wrong += told();
+          if (rank == 0 && ncclMemAlloc(&memory, 1000) != ncclSuccess) wrong += told();
           if (rank == 0 && live == fake_cuda_live_text()) wrong += "ncclMemAlloc gave memory of the host";
+          both.arrive_and_wait();
+          if (rank == 1 && ncclMemAlloc(&memory, 1000) != ncclSuccess) wrong += told();
           ncclMemFree(memory);
           if (ncclCommDestroy(comm) != ncclSuccess) wrong += told();
           void* after = &comm;
