@@ -260,19 +260,25 @@ TEST_CASE("sums that are divided among blocks wait for one another") {
   CHECK(back.sends.size() == schedule.sends.size());
 }
 
+namespace {
+
+void check_read_again(const Schedule& schedule) {
+  REQUIRE_NOTHROW(verify(schedule));
+  const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(msccl_from_schedule(schedule))));
+  CHECK_NOTHROW(verify(back));
+  CHECK(back.sends.size() == schedule.sends.size());
+}
+
+}  // namespace
+
 TEST_CASE("a chunk that reaches a rank twice, or comes back to its source, is exported and read again") {
   const std::vector<std::vector<Send>> routes{
       {{0, 0, 1, 0, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}, {0, 2, 1, 2, SendKind::copy}},
       {{0, 0, 1, 0, SendKind::copy}, {0, 1, 0, 1, SendKind::copy}, {0, 0, 2, 2, SendKind::copy}},
       {{0, 0, 1, 0, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}, {0, 2, 0, 2, SendKind::copy}},
   };
-  for (const std::vector<Send>& sends : routes) {
-    const Schedule schedule = make_schedule("twice", Collective::broadcast, 0, topology::host(3), 1, sends);
-    REQUIRE_NOTHROW(verify(schedule));
-    const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(msccl_from_schedule(schedule))));
-    CHECK_NOTHROW(verify(back));
-    CHECK(back.sends.size() == sends.size());
-  }
+  for (const std::vector<Send>& sends : routes)
+    check_read_again(make_schedule("twice", Collective::broadcast, 0, topology::host(3), 1, sends));
 }
 
 TEST_CASE("a sum that comes back to a rank that has it is exported and read again") {
@@ -288,13 +294,8 @@ TEST_CASE("a sum that comes back to a rank that has it is exported and read agai
        {0, 2, 1, 3, SendKind::copy},
        {0, 1, 0, 4, SendKind::copy}},
   };
-  for (const std::vector<Send>& sends : routes) {
-    const Schedule schedule = make_schedule("back", Collective::allreduce, 0, topology::host(3), 1, sends);
-    REQUIRE_NOTHROW(verify(schedule));
-    const Schedule back = schedule_from_msccl(msccl_from_xml(to_xml(msccl_from_schedule(schedule))));
-    CHECK_NOTHROW(verify(back));
-    CHECK(back.sends.size() == sends.size());
-  }
+  for (const std::vector<Send>& sends : routes)
+    check_read_again(make_schedule("back", Collective::allreduce, 0, topology::host(3), 1, sends));
 }
 
 TEST_CASE("what MSCCL cannot say is refused on export") {

@@ -253,7 +253,7 @@ class Loads {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double, double>> seen;
     const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(next_.size()));
-    const bool alike = composite_.kinds.size() == 1 && uniform_ports();
+    const bool alike = composite_.kinds.size() == 1 && equal_ports(composite_.hosts);
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       if (by_moves_.contains(host)) {
@@ -339,11 +339,6 @@ class Loads {
         for (const Edge& edge : *edges) most = std::max(most, us_per_byte[edge] += bandwidth_us_per_byte(edge));
     }
     return most;
-  }
-
-  bool uniform_ports() const {
-    return std::all_of(composite_.hosts.begin(), composite_.hosts.end(),
-                       [&](const Host& host) { return host.ports.size() == composite_.hosts.front().ports.size(); });
   }
 
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.

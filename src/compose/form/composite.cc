@@ -11,6 +11,10 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+bool equal_ports(const std::vector<Host>& hosts) {
+  return std::ranges::all_of(hosts, [&](const Host& host) { return host.ports.size() == hosts.front().ports.size(); });
+}
+
 Routes::Routes(const Composite& composite)
     : composite_(composite),
       chunks_(schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank)),

@@ -78,6 +78,9 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
+// Whether all hosts have as many ports.
+bool equal_ports(const std::vector<Host>& hosts);
+
 // Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
 // root has trees of its own, packed for all roots together (portfolio/composites/outer_trees.h). A tier with such trees
 // is the only one and has one group. Their size grows with the square of the members: there are few.

@@ -458,8 +458,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);
   const auto hosts = static_cast<int>(hosts_.size());
-  const bool equal_ports =
-      std::ranges::all_of(hosts_, [&](const auto& one) { return one.ports.size() == hosts_.front().ports.size(); });
+  const bool equal_ports = compose::equal_ports(hosts_);
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
   std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
   std::shared_ptr<const schedule::Schedule> scattered_at_root;

@@ -364,16 +364,28 @@ StreamHandle stream_of(const Workload& work) {
   return work.wait_streams.empty() ? nullptr : work.wait_streams.front();
 }
 
-// Each once, in the order of the calls.
+// In the order of the calls.
+template <typename Visit>
+void for_each_stream(const Workload& work, Visit&& visit) {
+  for (const CollectiveRequest& request : work.collectives) visit(request.stream);
+  for (const PointToPointRequest& request : work.transfers) visit(request.stream);
+  for (const PutRequest& request : work.puts) visit(request.stream);
+  for (const StreamHandle stream : work.wait_streams) visit(stream);
+}
+
+// Asked at every launch: makes no list.
+bool has_several_streams(const Workload& work) {
+  bool several = false;
+  for_each_stream(work, [&, first = stream_of(work)](StreamHandle stream) { several = several || stream != first; });
+  return several;
+}
+
+// Each once.
 std::vector<StreamHandle> streams_of(const Workload& work) {
   std::vector<StreamHandle> streams;
-  const auto add = [&](StreamHandle stream) {
+  for_each_stream(work, [&](StreamHandle stream) {
     if (std::ranges::find(streams, stream) == streams.end()) streams.push_back(stream);
-  };
-  for (const CollectiveRequest& request : work.collectives) add(request.stream);
-  for (const PointToPointRequest& request : work.transfers) add(request.stream);
-  for (const PutRequest& request : work.puts) add(request.stream);
-  for (const StreamHandle stream : work.wait_streams) add(stream);
+  });
   return streams;
 }
 
@@ -465,7 +477,7 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     device.check(work->transfers);
     check_windows(*work);
     for (const PutRequest& put : work->puts) device.check(put);
-    if (const auto streams = streams_of(*work); streams.size() > 1) check_captures(*work, streams);
+    if (has_several_streams(*work)) check_captures(*work, streams_of(*work));
   }
   agreement.wait();
   std::optional<Error> first;
@@ -481,8 +493,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
     if (shares_stream(*work, all))
       attempt(*work, [&] { work->communicator->on_device()->side_stream().fork(stream_of(*work)); });
   for (Workload* work : all)
-    if (const auto streams = streams_of(*work); streams.size() > 1)
-      attempt(*work, [&] { work->communicator->on_device()->side_stream().gather(streams); });
+    if (has_several_streams(*work))
+      attempt(*work, [&] { work->communicator->on_device()->side_stream().gather(streams_of(*work)); });
   std::deque<Communicator::RunningCall> running;
   std::deque<std::optional<ProfiledWork>> profiled;
   for (Workload* work : all)
