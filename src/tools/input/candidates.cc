@@ -36,10 +36,7 @@ double closed_form_us(const schedule::Schedule& schedule, const Call& call, doub
 Collective parse_collective_name(const std::string& name) {
   const auto collective = collective_from_name(name);
   if (!collective || *collective == Collective::sendrecv)
-    throw CLI::ValidationError(
-        "'" + name +
-        "' is no collective: use allreduce, allgather, reducescatter, broadcast, reduce, alltoall, "
-        "gather or scatter");
+    throw CLI::ValidationError("'" + name + "' is no collective: use " + kCollectiveNames);
   return *collective;
 }
 

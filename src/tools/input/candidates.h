@@ -39,6 +39,10 @@ struct LevelsCandidate {
   double time_us = 0;  // closed form
 };
 
+// Those that have schedules.
+inline constexpr const char* kCollectiveNames =
+    "allreduce, allgather, reducescatter, broadcast, reduce, alltoall, gather or scatter";
+
 // Throws CLI::ValidationError when no plannable collective has the name.
 Collective parse_collective_name(const std::string& name);
 

@@ -13,6 +13,7 @@
 #include "synth/frontier_json.h"
 #include "synth/pareto.h"
 #include "synth/reference/smt.h"
+#include "tools/input/candidates.h"
 #include "tools/input/topology_argument.h"
 #include "tools/verbs/verbs.h"
 
@@ -188,10 +189,8 @@ int synth(int argc, char** argv) {
   }
   const std::optional<Collective> collective = collective_from_name(options.collective);
   if (!collective) {
-    std::fprintf(stderr,
-                 "sccl synth: no collective is called '%s': use allreduce, allgather, reducescatter, "
-                 "broadcast, reduce, alltoall, gather or scatter\n",
-                 options.collective.c_str());
+    std::fprintf(stderr, "sccl synth: no collective is called '%s': use %s\n", options.collective.c_str(),
+                 kCollectiveNames);
     return kBadUsage;
   }
   const topology::Topology topology = topology_argument(options.topology, options.devices);
