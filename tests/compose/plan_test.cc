@@ -202,6 +202,26 @@ TEST_CASE("what one root sends or sums takes hardly longer than foreseen where n
   }
 }
 
+// Chunks of 3 KiB wait for slots of a connection on a host; frames that are many steps apart wait for one another.
+TEST_CASE("little data of one root is not cut into chunks that wait for one another") {
+  struct Case {
+    const char* name;
+    int mib;
+  };
+  for (const auto& [name, mib] :
+       {Case{"8*pcie8", 8}, Case{"5*pcie8", 4}, Case{"16*nvpairs4", 4}, Case{"8*dgx1p", 4}, Case{"4*mi250x", 4}}) {
+    const double bytes = mib << 20;
+    portfolio::CompositePlanner planner(topology::preset(name));
+    const auto all = planner.candidates(Collective::broadcast, 0);
+    const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+    const auto options = sccl_test::moved_in_lanes(bytes, best.cost.good_slice(bytes, 128 * 1024));
+    const double foreseen_us = best.cost.time_us(bytes, options.slice_bytes);
+    const double simulated_us = schedule::simulate(compose::expand(*best.composite), options).time_us;
+    INFO(best.composite->name << " on " << name << ": foreseen " << foreseen_us << " us, simulated " << simulated_us);
+    CHECK(simulated_us < 1.2 * foreseen_us);
+  }
+}
+
 // Each takes longer without one of the rules: overlapping frames, no more of them than slots bear, steps between them.
 TEST_CASE("where nothing is simulated plans take as long as foreseen, near the bound") {
   struct Case {

@@ -11,11 +11,12 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
-constexpr double kGap = 1.8;         // of a step, in latencies, as simulated with 64 and 128 ranks
-constexpr double kMostGap = 0.87;    // the same of messages that take no time
-constexpr double kPassing = 0.58;    // the part of a frame's messages that fills gaps, if frames follow in each step
-constexpr double kSpareSlots = 1.1;  // on hosts, where chunks come at uneven times
-constexpr double kTooFewSlots = 10;  // fitted to simulations of 64 ranks
+constexpr double kGap = 1.8;          // of a step, in latencies, as simulated with 64 and 128 ranks
+constexpr double kMostGap = 0.87;     // the same of messages that take no time
+constexpr double kPassing = 0.58;     // the part of a frame's messages that fills gaps, if frames follow in each step
+constexpr double kSpareSlots = 1.1;   // on hosts, where chunks come at uneven times
+constexpr double kFewMessages = 0.3;  // the part of the busiest link's time that steps between frames do not hide
+constexpr double kTooFewSlots = 10;   // fitted to simulations of 64 ranks
 
 }  // namespace
 
@@ -27,6 +28,14 @@ double Phase::stretch(double slice, int sharing) const {
   const double lane_us = slice_us(slice);
   const int under_way = slice > schedule::kLaneBytes ? schedule::kSlots : slots;
   return lane_us > 0 ? (alpha_us + lane_us) / (under_way * sharing * lane_us) : 0;
+}
+
+double Connection::us(double bytes_of_call, double slice) const {
+  if (slice <= 0) return 0;
+  const double message = std::min(slice, std::max(schedule::kLaneBytes, slice / lanes));
+  const int under_way = slice > schedule::kLaneBytes ? schedule::kSlots : slots;
+  const double in_line = bytes * bytes_of_call / message / (under_way * lanes);
+  return std::max(0.0, in_line - 1) * (alpha_us + message * us_per_byte);
 }
 
 double Gaps::us(const Phase& between_hosts, double slice) const {
@@ -49,6 +58,8 @@ Cost Cost::without_waiting() const {
   Cost cost = *this;
   cost.waiting_us_per_byte = 0;
   cost.gaps = {};
+  cost.steps_of_frames = 0;
+  cost.on_host_connection = {};
   cost.late_chunks = false;
   return cost;
 }
@@ -69,12 +80,15 @@ double Cost::time_us(double bytes, double slice_bytes) const {
     if (own_connections) return us;
     return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
+  const double frames_us = steps_of_frames * on_host.alpha_us + kFewMessages * busy_us(bytes);
   const double gaps_us = (rounds + 1) * gaps.us(between_hosts, slice);
   // A connection that makes up for what it waited for has its links alone, and its own slots.
   const double alone = nothing_returns ? 1 : 1 + kTooFewSlots * std::max(0.0, on_host.stretch(slice, 1) - 1);
   const double busy = alone * waiting_us_per_byte * bytes +
-                      std::max({passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
+                      std::max({steps_of_frames > 0 ? frames_us : 0,
+                                passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
                                 passed(between_hosts, one_connection_us_per_byte, 1),
+                                own_connections ? 0 : on_host_connection.us(bytes, slice),
                                 passed(on_host, host_us_per_byte, on_host.connections,
                                        (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
   if (!chained) return std::max(busy, rounds * way) + way + in_addition;

@@ -45,6 +45,20 @@ struct Phase {
   double stretch(double slice, int sharing) const;
 };
 
+// From a device of a host to another one, and what it passes.
+struct Connection {
+  double alpha_us = 0;
+  double us_per_byte = 0;  // on one lane
+  int lanes = 1;
+  int slots = schedule::kSlots;  // of each lane
+  double bytes = 0;              // per byte of L
+
+  // Compares connections: the time of slices that are hardly longer than nothing.
+  double short_slices_us() const { return bytes * alpha_us / (slots * lanes); }
+  // A slice takes a slot until it has arrived. The first slices find slots free.
+  double us(double bytes_of_call, double slice) const;
+};
+
 // How long NICs stand idle because messages of a step wait for those of the step before. Other frames that are under
 // way fill the gaps, and further messages of the step.
 struct Gaps {
@@ -63,6 +77,7 @@ struct Cost {
   double network_us_per_byte = 0;  // of the busiest link between hosts, per byte of L (schedule/simulation/cost.h)
   double one_connection_us_per_byte = 0;  // of the busiest link between hosts that a single connection uses
   double host_us_per_byte = 0;            // of the busiest link within a host
+  Connection on_host_connection;          // that takes the longest for short slices
   Phase on_host;                          // steps of all phases on the hosts together
   Phase between_hosts{.slots = schedule::kNetworkSlots};
   bool chained = false;          // steps between hosts overlap one another (rings)
@@ -73,6 +88,7 @@ struct Cost {
   // compose/cost/waiting.h
   double waiting_us_per_byte = 0;  // of the busiest links
   Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
+  int steps_of_frames = 0;         // of one root: between the first frame's beginning and the last one's
   int frames = 1;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
@@ -82,7 +98,7 @@ struct Cost {
 
   // The same where connections between hosts have so many slots for short slices.
   Cost with_network_slots(int slots) const;
-  // The same before it is known whether chunks wait for one another.
+  // The same before it is known whether chunks wait for one another, or for slots on hosts.
   Cost without_waiting() const;
 
   double busy_us(double bytes) const;

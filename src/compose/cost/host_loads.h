@@ -8,23 +8,28 @@
 
 namespace sccl::compose {
 
-// By edge of a kind's links, ascending: bytes per byte of L (schedule/simulation/cost.h).
+// By edge, ascending: bytes per byte of L (schedule/simulation/cost.h).
 using EdgeLoads = std::vector<std::pair<topology::Edge, double>>;
 
+struct HostLoads {
+  EdgeLoads links;        // of a kind's topology
+  EdgeLoads connections;  // from device to device
+};
+
 // Adds so many times `more`.
-void join(EdgeLoads& sum, const EdgeLoads& more, double times);
+void join(HostLoads& sum, const HostLoads& more, double times);
 
 // Of the chunks of a schedule on one host, of which each carries its `part`.
-EdgeLoads edge_loads(const schedule::Schedule& schedule, const std::vector<double>& part);
+HostLoads host_loads(const schedule::Schedule& schedule, const std::vector<double>& part);
 
 // Of one byte that is divided among the ports by `share`; each port's part takes its chunks in turn.
-EdgeLoads loads_of_turns(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
+HostLoads loads_of_turns(const schedule::Schedule& schedule, const std::vector<std::vector<ChunkId>>& turns,
                          const std::vector<double>& share);
 
 // Of `bytes` that go from device to device, apart from sums and copies.
-EdgeLoads loads_between(const HostKind& kind, const std::vector<std::vector<double>>& bytes);
+HostLoads loads_between(const HostKind& kind, const std::vector<std::vector<double>>& bytes);
 
 // On the root's host, which passes so many chunks.
-EdgeLoads loads_at_root(const Composite& composite, int chunks);
+HostLoads loads_at_root(const Composite& composite, int chunks);
 
 }  // namespace sccl::compose

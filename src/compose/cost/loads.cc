@@ -68,7 +68,11 @@ class Loads {
       cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
       cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
     }
-    if (returns) cost_.waiting_us_per_byte = waiting_for_returns_us_per_byte(composite_, cost_);
+    if (one_root_) {
+      cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
+      cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
+    }
+    if (returns) cost_.waiting_us_per_byte += waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
     return cost_;
   }
@@ -356,8 +360,8 @@ class Loads {
       }
       const std::vector<double> share = shares(one);
       const double all = composite_.collective == Collective::allgather ? ranks() : 1;
-      EdgeLoads sums;
-      EdgeLoads copies;
+      HostLoads sums;
+      HostLoads copies;
       if (everyone_contributes()) join(sums, known().of_turns(kind, kind->in, kind->in_turns, share), all * (1 - home));
       if (everyone_receives())
         join(copies, known().of_turns(kind, kind->out, kind->out_turns, share), all * (1 - home));
@@ -366,21 +370,28 @@ class Loads {
       if (everyone_receives() && home > 0)
         join(copies, known().of_turns(kind, kind->home->out, kind->home->out_turns, share), all * home);
       if (everyone_contributes() && everyone_receives()) {
-        apart_.sums_us_per_byte = std::max(apart_.sums_us_per_byte, busiest(host, sums, 0.5));
-        apart_.copies_us_per_byte = std::max(apart_.copies_us_per_byte, busiest(host, copies, 0.5));
+        apart_.sums_us_per_byte = std::max(apart_.sums_us_per_byte, busiest(host, sums.links, 0.5));
+        apart_.copies_us_per_byte = std::max(apart_.copies_us_per_byte, busiest(host, copies.links, 0.5));
       }
-      EdgeLoads whole = known().between(kind, handed_over(composite_, host));
+      HostLoads whole = known().between(kind, handed_over(composite_, host));
       join(whole, sums, 1);
       join(whole, copies, 1);
       take_busiest(host, whole);
     }
   }
 
-  void take_busiest(int host, const EdgeLoads& loads) {
+  void take_busiest(int host, const HostLoads& loads) {
     double messages = 0;
-    for (const auto& [edge, bytes] : loads) messages += bytes / cost_.chunk_per_byte;
+    for (const auto& [edge, bytes] : loads.links) messages += bytes / cost_.chunk_per_byte;
     cost_.messages_on_host = std::max(cost_.messages_on_host, messages);
-    cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, busiest(host, loads, 1));
+    cost_.host_us_per_byte = std::max(cost_.host_us_per_byte, busiest(host, loads.links, 1));
+    const auto& kind = composite_.kinds[at(composite_.hosts[at(host)].kind)];
+    for (const auto& [devices, bytes] : loads.connections) {
+      Connection connection = known().connection(kind, devices);
+      connection.bytes = bytes;
+      Connection& longest = cost_.on_host_connection;
+      if (connection.short_slices_us() > longest.short_slices_us()) longest = connection;
+    }
   }
 
   // us per byte of L of the host's busiest link, with this part of what the network brings and takes.

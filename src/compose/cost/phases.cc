@@ -49,6 +49,21 @@ void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::To
   phase.link_us_per_byte = std::max(phase.link_us_per_byte, lane_us_per_byte / link.lanes);
 }
 
+Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topology::Edge> path,
+                         const topology::Topology& topology) {
+  Connection connection;
+  int lanes = std::numeric_limits<int>::max();
+  for (const topology::Edge& edge : path) {
+    const schedule::EdgeInfo& link = edges[edges.find(edge)];
+    connection.alpha_us += link.alpha_us;
+    connection.us_per_byte = std::max(connection.us_per_byte, schedule::lane_us_per_byte(link, topology));
+    if (link.link_class == topology::LinkClass::net) connection.slots = schedule::kNetworkSlots;
+    lanes = std::min(lanes, link.lanes);
+  }
+  connection.lanes = lanes;
+  return connection;
+}
+
 Phase slower(const Phase& a, const Phase& b, int steps) {
   return {steps,
           std::max(a.alpha_us, b.alpha_us),

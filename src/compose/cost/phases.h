@@ -1,9 +1,12 @@
 // What a phase of a composite takes for each of its steps.
 #pragma once
 
+#include <span>
+
 #include "compose/cost/cost.h"
 #include "schedule/edge_index.h"
 #include "schedule/schedule.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::compose {
 
@@ -12,6 +15,10 @@ void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::To
 
 // The greater figures of both.
 Phase slower(const Phase& a, const Phase& b, int steps);
+
+// Of what passes from a device of a host to another one.
+Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topology::Edge> path,
+                         const topology::Topology& topology);
 
 // The longest latency, the slowest lane and the slowest link of a schedule's steps.
 Phase phase_of(const schedule::Schedule& schedule);

@@ -29,6 +29,10 @@ constexpr double kFewHosts = 4;   // in longer rings more chunks are in line for
 constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames are so many times those of a chunk
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
+// Of one root, as a part of the busiest link's time: with F frames, S steps apart, kOneRoot / F x (1 / S - 1 /
+// kEnough).
+constexpr double kOneRoot = 1.27;
+constexpr double kEnoughSteps = 4;
 
 const Fit& fit_of(Collective collective) {
   if (collective == Collective::allreduce) return kAllReduce;
@@ -68,6 +72,12 @@ double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& c
   entries /= static_cast<double>(composite.at_root->exits.size());
   return kReturning * entries * std::sqrt(std::sqrt(entries)) *
          std::max(cost.network_us_per_byte, cost.host_us_per_byte) / composite.frames;
+}
+
+double waiting_of_one_root_us_per_byte(const Composite& composite, const Cost& cost) {
+  if (composite.frames == 1) return 0;
+  return kOneRoot / composite.frames * std::max(0.0, 1.0 / composite.frame_steps - 1 / kEnoughSteps) *
+         std::max(cost.network_us_per_byte, cost.host_us_per_byte);
 }
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {

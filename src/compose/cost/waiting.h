@@ -15,7 +15,9 @@
 //
 // Of a Broadcast or Reduce whose chunks return to the root's host, a wait as long as a good part of a frame is seen
 // whichever links are busy, and the longer the more devices each chunk enters hosts at: fitted likewise. Such waits are
-// longer where a connection has too few slots to make up for them (Cost::time_us).
+// longer where a connection has too few slots to make up for them (Cost::time_us). Frames of one root that follow one
+// another in fewer than four steps wait as well. In more steps they wait for one another where there is little data:
+// each step takes the latency between two devices (Cost::steps_of_frames).
 #pragma once
 
 #include "compose/cost/cost.h"
@@ -33,6 +35,9 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
 
 // Per byte of L, of a Broadcast or Reduce some of whose chunks return to the root's host.
 double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& cost);
+
+// Per byte of L, of a Broadcast or Reduce whose frames follow one another closely.
+double waiting_of_one_root_us_per_byte(const Composite& composite, const Cost& cost);
 
 // Of AllGather, ReduceScatter and AllReduce; `cost` knows the phase between hosts.
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost);
