@@ -41,22 +41,69 @@ class HeldStream {
   bool holds_ = false;
 };
 
+// Lets a stream go when the call has been under way for a while, or is about to be.
+class LetGoLater {
+ public:
+  explicit LetGoLater(HeldStream& held)
+      : thread_([&held] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          held.let_go();
+        }) {}
+  ~LetGoLater() { thread_.join(); }
+  LetGoLater(const LetGoLater&) = delete;
+  LetGoLater& operator=(const LetGoLater&) = delete;
+
+ private:
+  std::thread thread_;
+};
+
 std::string after_stream(int rank, ncclComm_t comm, const OnDevice& device, bool grouped) {
   std::vector<int> values(1000, 0), sums(1000, 0);
   HeldStream held(device, values, static_cast<unsigned char>(rank + 1));
   if (!held.holds()) return "the stream cannot be held";
   if (grouped) ncclGroupStart();
-  // It is let go when the call has been under way for a while, or is about to be.
-  std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    held.let_go();
-  });
+  const LetGoLater later(held);
   const ncclResult_t called =
       ncclAllReduce(values.data(), sums.data(), values.size(), ncclInt, ncclSum, comm, device.stream());
   const ncclResult_t ended = grouped ? ncclGroupEnd() : ncclSuccess;
-  later.join();
   if (called != ncclSuccess || ended != ncclSuccess) return ncclGetLastError(nullptr);
   return sums == std::vector<int>(1000, 0x03030303) ? "" : "the call did not come after the work on the stream";
+}
+
+struct Inbox {
+  std::vector<int> values = std::vector<int>(1000, 0);
+  ncclWindow_t window = nullptr;
+};
+
+std::string put_after_stream(int rank, ncclComm_t comm, const OnDevice& device, const Inbox& inbox, bool grouped) {
+  std::vector<int> values(1000, 0);
+  HeldStream held(device, values, static_cast<unsigned char>(rank + 1));
+  if (!held.holds()) return "the stream cannot be held";
+  const LetGoLater later(held);
+  if (grouped) ncclGroupStart();
+  const ncclResult_t called =
+      ncclPutSignal(values.data(), values.size(), ncclInt, 1 - rank, inbox.window, 0, 0, 0, 0, comm, device.stream());
+  const ncclResult_t ended = grouped ? ncclGroupEnd() : ncclSuccess;
+  ncclWaitSignalDesc_t wait{1, 1 - rank, 0, 0};
+  if (called != ncclSuccess || ended != ncclSuccess || ncclWaitSignal(1, &wait, comm, nullptr) != ncclSuccess)
+    return ncclGetLastError(nullptr);
+  return inbox.values == std::vector<int>(1000, rank == 0 ? 0x02020202 : 0x01010101)
+             ? ""
+             : "the put did not come after the work on the stream";
+}
+
+std::string wait_after_stream(int rank, ncclComm_t comm, const OnDevice& device, bool grouped) {
+  std::vector<int> values(1000, 0);
+  HeldStream held(device, values, 1);
+  if (!held.holds()) return "the stream cannot be held";
+  if (ncclSignal(1 - rank, 0, 0, 0, comm, nullptr) != ncclSuccess) return ncclGetLastError(nullptr);
+  const LetGoLater later(held);
+  if (grouped) ncclGroupStart();
+  ncclWaitSignalDesc_t wait{1, 1 - rank, 0, 0};
+  const ncclResult_t called = ncclWaitSignal(1, &wait, comm, device.stream());
+  const ncclResult_t ended = grouped ? ncclGroupEnd() : ncclSuccess;
+  if (called != ncclSuccess || ended != ncclSuccess) return ncclGetLastError(nullptr);
+  return values == std::vector<int>(1000, 0x01010101) ? "" : "the wait did not come after the work on the stream";
 }
 
 }  // namespace
@@ -67,6 +114,22 @@ TEST_CASE("calls on host memory come after what is on the stream that they are g
     CHECK(failures(run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) {
             return after_stream(rank, comm, device, grouped);
           })) == "");
+}
+
+TEST_CASE("one-sided calls on host memory come after what is on the stream that they are given") {
+  const Setting platform("SCCL_PLATFORM", "host");
+  for (const bool grouped : {false, true})
+    CHECK(failures(
+              run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                Inbox inbox;
+                if (ncclCommWindowRegister(comm, inbox.values.data(), inbox.values.size() * sizeof(int), &inbox.window,
+                                           0) != ncclSuccess)
+                  return ncclGetLastError(nullptr);
+                std::string wrong = put_after_stream(rank, comm, device, inbox, grouped);
+                if (wrong.empty()) wrong = wait_after_stream(rank, comm, device, grouped);
+                ncclCommWindowDeregister(comm, inbox.window);
+                return wrong;
+              })) == "");
 }
 
 TEST_CASE("a thread that has chosen no device may give a call on host memory a stream") {

@@ -370,32 +370,15 @@ Completion submit(const Subject& communicator, const PointToPointRequest& reques
 
 Completion submit(const Subject& communicator, const PutRequest& request) {
   communicator->lifecycle().check_usable();
-  if (in_group()) {
-    group().of(communicator).puts.push_back(request);
-    return Completion::done;
-  }
-  return run_calls({communicator}, [communicator, request] {
-    std::vector<Workload> work(1);
-    work.front().communicator = communicator;
-    work.front().puts.push_back(request);
-    drive(work);
-  });
+  return submit_work(communicator, request.stream, [request](Workload& work) { work.puts.push_back(request); });
 }
 
 Completion submit(const Subject& communicator, std::vector<SignalWait> waits, StreamHandle stream) {
   communicator->lifecycle().check_usable();
-  if (!in_group())
-    return run_calls({communicator}, [communicator, stream, waits = std::move(waits)] {
-      std::vector<Workload> work(1);
-      work.front().communicator = communicator;
-      work.front().waits = waits;
-      work.front().wait_streams = {stream};
-      drive(work);
-    });
-  Workload& queued = group().of(communicator);
-  queued.waits.insert(queued.waits.end(), waits.begin(), waits.end());
-  if (!waits.empty()) queued.wait_streams.push_back(stream);
-  return Completion::done;
+  return submit_work(communicator, stream, [waits = std::move(waits), stream](Workload& work) {
+    work.waits.insert(work.waits.end(), waits.begin(), waits.end());
+    if (!waits.empty()) work.wait_streams.push_back(stream);
+  });
 }
 
 }  // namespace sccl::runtime
