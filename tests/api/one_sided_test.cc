@@ -145,6 +145,40 @@ TEST_CASE("a put whose window is deregistered before its group ends is refused")
         })) == "");
 }
 
+TEST_CASE("a put that is refused at its group's end drops the whole group, also the calls of other communicators") {
+  ncclComm_t comms[2], others[2];
+  REQUIRE(ncclCommInitAll(comms, 2, nullptr) == ncclSuccess);
+  REQUIRE(ncclCommInitAll(others, 2, nullptr) == ncclSuccess);
+  std::int32_t inbox[2] = {-1, -1}, data = 7, sums[2] = {1, 2};
+  ncclWindow_t windows[2] = {};
+  ncclGroupStart();
+  for (int rank = 0; rank < 2; ++rank)
+    CHECK(ncclCommWindowRegister(comms[rank], &inbox[rank], 4, &windows[rank], 0) == ncclSuccess);
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  const auto sum_up = [&](ncclComm_t* group) {
+    for (int rank = 0; rank < 2; ++rank)
+      CHECK(ncclAllReduce(&sums[rank], &sums[rank], 1, ncclInt32, ncclSum, group[rank], nullptr) == ncclSuccess);
+  };
+  ncclGroupStart();
+  for (int rank = 0; rank < 2; ++rank)
+    CHECK(ncclPutSignal(&data, 1, ncclInt32, 1 - rank, windows[rank], 0, 0, 0, 0, comms[rank], nullptr) == ncclSuccess);
+  sum_up(others);
+  CHECK(ncclCommWindowDeregister(comms[1], windows[1]) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+  CHECK_THAT(ncclGetLastError(nullptr), Catch::Contains("rank 1: window") && Catch::Contains("rank 0's part") &&
+                                            Catch::Contains("no call of that group was made"));
+  CHECK(inbox[1] == -1);
+  CHECK(sums[0] == 1);
+  for (auto* group : {comms, others}) {
+    ncclGroupStart();
+    sum_up(group);
+    CHECK(ncclGroupEnd() == ncclSuccess);
+  }
+  CHECK(sums[1] == 6);
+  for (auto* group : {comms, others})
+    for (int rank = 0; rank < 2; ++rank) CHECK(ncclCommDestroy(group[rank]) == ncclSuccess);
+}
+
 TEST_CASE("wrong one-sided calls are refused") {
   CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
           std::int32_t data[4] = {};

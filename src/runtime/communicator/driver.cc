@@ -138,12 +138,6 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
   return profiled;
 }
 
-// Between a put and its group's end a program may have deregistered the window. Throws invalid_usage.
-void check_windows(const Workload& work) {
-  for (const PutRequest& put : work.puts)
-    if (put.window != nullptr) work.communicator->one_sided().window(put.window);
-}
-
 // How far one communicator has come with its workload, when several communicators share the thread.
 class GroupProgress {
  public:
@@ -566,6 +560,16 @@ void drive(Communicator& communicator, std::span<const PointToPointRequest> tran
     communicator.on_host()->begin(transfers);
     finish(communicator);
   });
+}
+
+void check_windows(const Workload& work) {
+  for (const PutRequest& put : work.puts)
+    if (put.window != nullptr && !work.communicator->one_sided().has(put.window))
+      fail(
+          ErrorCode::invalid_usage,
+          "rank {}: window {} was deregistered while ncclPutSignal was to write into rank {}'s part of it, and no call "
+          "of that group was made: deregister a window when the work on it has ended",
+          work.communicator->rank(), static_cast<const void*>(put.window), put.to.peer);
 }
 
 void drive(std::vector<Workload>& work) {

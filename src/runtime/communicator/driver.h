@@ -39,6 +39,9 @@ struct Workload {
   }
 };
 
+// Between a put and its group's end a program may have deregistered the window. Throws invalid_usage.
+void check_windows(const Workload& work);
+
 // Returns when all work is done. If a communicator fails, it is marked as failed and its remaining work is dropped. The
 // other communicators' work still ends: it completes, or the failure reaches it. Then the first error is thrown.
 void drive(std::vector<Workload>& work);

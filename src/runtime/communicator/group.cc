@@ -300,6 +300,8 @@ Completion group_end() {
     return run(subjects, [setups = std::move(closed->setups), subjects] { run_setups(setups, subjects); });
   }
   if (closed && !closed->work.empty()) {
+    // Before any call of the group: what is refused at the end, like an error before, drops the whole group.
+    for (const Workload& work : closed->work) check_windows(work);
     const auto subjects = subjects_of(closed->work, &Workload::communicator);
     return run_calls(subjects, [work = std::move(closed->work)]() mutable { drive(work); });
   }

@@ -145,9 +145,7 @@ const Window* OneSided::add(std::unique_ptr<Window> window) {
 void OneSided::deregister_window(const Window* window) {
   const std::lock_guard lock(mutex_);
   const auto found = windows_.find(window);
-  if (found == windows_.end())
-    fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
-         static_cast<const void*>(window));
+  if (found == windows_.end()) fail_unknown(window);
   if (device_ != nullptr) device_->remove_window(*window);
   if (remote_) remote_->windows().close(window->number);
   windows_.erase(found);
@@ -155,11 +153,20 @@ void OneSided::deregister_window(const Window* window) {
 }
 
 const Window& OneSided::window(const Window* handle) const {
-  const std::lock_guard lock(mutex_);
-  if (!windows_.contains(handle))
-    fail(ErrorCode::invalid_usage, "window {} is not one that this communicator registered",
-         static_cast<const void*>(handle));
+  if (!has(handle)) fail_unknown(handle);
   return *handle;
+}
+
+bool OneSided::has(const Window* window) const {
+  const std::lock_guard lock(mutex_);
+  return windows_.contains(window);
+}
+
+void OneSided::fail_unknown(const Window* window) const {
+  fail(ErrorCode::invalid_usage,
+       "rank {}: window {} is not one of this communicator's: pass one that its ncclCommWindowRegister returned and "
+       "that was not deregistered since",
+       membership_.rank, static_cast<const void*>(window));
 }
 
 void* OneSided::register_buffer(void* base, std::size_t bytes) {

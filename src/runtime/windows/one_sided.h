@@ -38,6 +38,7 @@ class OneSided {
   // Both throw invalid_usage for a window that is not registered.
   void deregister_window(const Window* window);
   const Window& window(const Window* handle) const;
+  bool has(const Window* window) const;
 
   // Engines between hosts may send from registered buffers. The handles are kept to detect a wrong handle.
   void* register_buffer(void* base, std::size_t bytes);
@@ -66,6 +67,7 @@ class OneSided {
   int write(Rank rank, std::uint64_t address, std::span<const std::byte> data) const;
   void check_usable(Rank peer, const char* purpose) const;
   [[noreturn]] void fail_left(Rank rank) const;
+  [[noreturn]] void fail_unknown(const Window* window) const;
   std::uint64_t arrived(const SignalAddress& from) const;
 
   const Membership& membership_;
