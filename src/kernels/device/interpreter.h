@@ -222,6 +222,7 @@ class Interpreter : private InterpreterView<Target> {
         return room;
       } else if constexpr (Target::kLendsSlots) {
         const bool lends = op.kind == OpKind::move && with_protocol([](auto wire) { return wire.kLends; });
+        static_assert(Target::kAlone, "such targets have no blocked_on_slot: LaneProgress::wait_of() finds the slot");
         if (const Connection* reader = lends ? target().still_read(connection) : nullptr)
           return blocked(state, reader->peer);
       }
