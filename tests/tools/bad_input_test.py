@@ -50,6 +50,34 @@ def test_numbers():
     expect_refusal(["synth", "--topo", "dgx1v", "--collective", "no", "--chunks", "1", "--steps", "1", "--rounds", "1"], "'no'", "allgather")
 
 
+def test_numbers_of_every_verb():
+    """An empty text is no 0, and what is not finite is no number, whatever the verb."""
+    perf = ["perf", "all_reduce", "-n", "2", "-e", "64"]
+    tune = ["tune", "--collectives", "all_reduce", "-n", "2", "-b", "64", "-e", "64"]
+    synth = ["synth", "--topo", "dgx1v", "--collective", "allgather", "--chunks", "1", "--steps", "2", "--rounds", "2"]
+    topo = ["topo", "--topo", "2*dgx1v"]
+    for verb, option in ((perf, "-f"), (tune, "-f"), (synth, "--budget"), (topo, "--nic-gbps"),
+                         (["pack", "--topo", "dgx1v", "--collective", "broadcast", "--json"], "--epsilon")):
+        for value in ("nan", "-nan", "inf", "-inf", "1e999", "-1", ""):
+            expect_refusal([*verb, option, value])
+    expect_refusal([*perf, "-f", "nan"], "-f: 'nan' is no number")
+    whole = ((perf, "-w"), (perf, "--hosts"), (tune, "--seed"), (synth, "--root"), (synth, "--devices"), (topo, "--devices"),
+             (["explain"], "-n"), (["explain"], "--root"), (["topo", "--topo", "dgx1v", "--classes"], "--smallest"),
+             (["plan", "--topo", "dgx1v", "--collective", "broadcast", "--bytes", "1M"], "--root"))
+    for verb, option in whole:
+        for value in ("nan", "1e999", "", "99999999999999999999", "3x"):
+            expect_refusal([*verb, option, value])
+    for value in ("-1", "8"):
+        expect_refusal(["explain", "-n", "8", "--root", value], "--root", "0 to 7")
+    expect_refusal([*perf, "--arrival", "one=4294967297:1ms"], "4294967297", "0 to 1")
+    for option, value in (("--arrival", ""), ("--delay", ""), ("--loss", "")):
+        expect_refusal([*perf, option, value], "''")
+    for value in ("nan", "inf", "1e999", "-1", "", "0", "0.5", "1e-320"):
+        expect_refusal(["plan", "--topo", "dgx1v", "--collective", "allreduce", "--bytes", value], f"'{value}'")
+    expect_refusal(["pack", "--topo", "dgx1v", "--collective", "broadcast", "--bytes", ""], "''")
+    expect_refusal(["status", ""])
+
+
 def test_output():
     """An answer that cannot be printed is no success."""
     for arguments in (["--help"], ["verify", "--help"], ["env"], ["topo", "--topo", "dgx1v"], MACHINE):
@@ -63,6 +91,7 @@ def test_output():
 with tempfile.TemporaryDirectory() as temporary:
     test_files(temporary)
 test_numbers()
+test_numbers_of_every_verb()
 test_output()
 for failure in failures:
     print(failure)

@@ -27,7 +27,7 @@ std::size_t parse_size(const std::string& text) {
     unit = 1 << 30;
   else if (!unit_name.empty() && unit_name != "B")
     refuse();
-  if (suffix == text.c_str() || !(number > 0) || number * unit > kMostBytes) refuse();
+  if (suffix == text.c_str() || !(number * unit >= 1) || number * unit > kMostBytes) refuse();
   return static_cast<std::size_t>(number * unit);
 }
 

@@ -44,9 +44,10 @@ ArrivalPattern ArrivalPattern::parse(const std::string& text, int ranks) {
     if (const std::size_t colon = amount.find(':'); colon != std::string::npos) {
       char* end = nullptr;
       const std::string rank = amount.substr(0, colon);
-      made.late_ = static_cast<int>(std::strtol(rank.c_str(), &end, 10));
-      if (rank.empty() || *end != '\0' || made.late_ < 0 || made.late_ >= ranks)
+      const long late = std::strtol(rank.c_str(), &end, 10);
+      if (rank.empty() || *end != '\0' || late < 0 || late >= ranks)
         refuse(fmt::format("'{}' is no rank of {}: use 0 to {}", rank, ranks, ranks - 1));
+      made.late_ = static_cast<int>(late);
       amount = amount.substr(colon + 1);
     }
   } else if (shape == "half") {

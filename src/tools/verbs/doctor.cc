@@ -27,6 +27,7 @@
 #include "runtime/membership/hosts/engine_agreement.h"
 #include "runtime/membership/hosts/host_rails.h"
 #include "runtime/vendor/library/vendor_library.h"
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -273,7 +274,7 @@ int doctor(int argc, char** argv) {
   bool as_json = false;
   app.add_flag("--json", as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

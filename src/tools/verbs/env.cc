@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -45,7 +46,7 @@ int env(int argc, char** argv) {
   app.add_flag("--json", as_json, "print JSON");
   app.add_flag("--markdown", as_markdown, "print docs/env.md");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

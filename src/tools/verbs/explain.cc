@@ -20,6 +20,7 @@
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 #include "topology/formats/json.h"
 #include "topology/symmetry/cluster.h"
@@ -109,6 +110,8 @@ class Explanation {
       links = topology::to_json(machine).dump();
       schedule_model_.emplace(std::move(machine), portfolio::Pipeline{});
     }
+    if (options.root < 0 || options.root >= ranks_)
+      fail(ErrorCode::invalid_argument, "--root: {} is no rank of {}: use 0 to {}", options.root, ranks_, ranks_ - 1);
     settings_ = runtime::settings_from_environment(on_a_host > 0 ? on_a_host : ranks_);
     if (settings_.direct_allowed) reach_ = runtime::Reach::through_system;
     const bool may_prefer = settings_.direct_allowed && !schedule_model_ && ranks_ == 2 &&
@@ -212,7 +215,7 @@ int explain(int argc, char** argv) {
   app.add_option("--root", options.root, "of rooted collectives")->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -8,6 +8,7 @@
 #include "schedule/json.h"
 #include "schedule/msccl/msccl_export.h"
 #include "schedule/proof/verify.h"
+#include "tools/input/parse.h"
 #include "tools/input/schedule_file.h"
 #include "tools/pictures/steps_picture.h"
 #include "tools/verbs/verbs.h"
@@ -41,7 +42,7 @@ int export_schedule(int argc, char** argv) {
       ->check(CLI::IsMember(names));
   app.add_option("--out", out, "file; - for standard output")->capture_default_str();
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

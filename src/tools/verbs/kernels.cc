@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/os/thread.h"
 #include "kernels/instantiate/kernel_store.h"
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -128,7 +129,7 @@ int kernels(int argc, char** argv) {
   app.add_option("--out", folder, "keep them here; libsccl.so looks in the folder sccl-kernels beside it");
   app.add_option("-j", threads, "at the same time")->check(CLI::Range(1, 256))->capture_default_str();
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -12,6 +12,7 @@
 #include "schedule/lowering/prepare.h"
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
+#include "tools/input/parse.h"
 #include "tools/input/schedule_file.h"
 #include "tools/input/topology_argument.h"
 #include "tools/verbs/pack_cluster.h"
@@ -247,8 +248,8 @@ int pack(int argc, char** argv) {
   app.add_flag("--unit-trees", arguments.unit_trees, "every tree has the weight of one lane");
   app.add_flag("--json", arguments.as_json, "print JSON");
   try {
-    app.parse(argc, argv);
-    if (!arguments.bytes.empty()) parse_size(arguments.bytes);
+    parse(app, argc, argv);
+    if (app.count("--bytes") > 0) parse_size(arguments.bytes);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -13,6 +13,7 @@
 #include "portfolio/portfolio.h"
 #include "runtime/settings/settings.h"
 #include "tools/input/byte_size.h"
+#include "tools/input/parse.h"
 #include "tools/perf/launch.h"
 #include "tools/perf/plan.h"
 #include "tools/perf/report.h"
@@ -38,8 +39,8 @@ struct CommandLine {
   std::string algorithm;
   std::string protocol;
   std::string csv_path;
-  std::string delay, rate, loss;
-  std::string arrival;
+  std::optional<std::string> delay, rate, loss;
+  std::optional<std::string> arrival;
   bool trace_tuning = false;
   bool as_json = false;
 };
@@ -136,9 +137,9 @@ void add_options(CLI::App& app, CommandLine& line) {
 void read_hosts(CommandLine& line) {
   PerfOptions& options = line.options;
   try {
-    if (!line.delay.empty()) options.shape.delay_us = parse_delay_us(line.delay);
-    if (!line.rate.empty()) options.shape.bits_per_s = parse_rate(line.rate);
-    if (!line.loss.empty()) options.shape.loss = parse_loss(line.loss);
+    if (line.delay) options.shape.delay_us = parse_delay_us(*line.delay);
+    if (line.rate) options.shape.bits_per_s = parse_rate(*line.rate);
+    if (line.loss) options.shape.loss = parse_loss(*line.loss);
   } catch (const std::invalid_argument& error) {
     throw CLI::ValidationError(error.what());
   }
@@ -162,7 +163,7 @@ CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {
   app.add_option("-o", op, "operation: sum prod max min avg mulsum, or all")->capture_default_str();
   app.add_option("-c", check, "check every element")->check(CLI::Range(0, 1))->capture_default_str();
   add_options(app, line);
-  app.parse(argc, argv);
+  parse(app, argc, argv);
   line.options.collective = &parse_collective(collective);
   line.options.least_bytes = parse_size(least);
   line.options.most_bytes = parse_size(most);
@@ -172,7 +173,7 @@ CommandLine parse_command_line(CLI::App& app, int argc, char** argv) {
   line.options.types = parse_list<DataType>(type, kDataTypeCount, "type", data_type_from_name);
   const auto ops = parse_list<ReduceOp>(op, kPerfOps, "operation", reduce_op_from_name);
   if (line.options.collective->reduces) line.options.ops = ops;
-  if (!line.arrival.empty()) line.options.arrival = ArrivalPattern::parse(line.arrival, line.options.ranks);
+  if (line.arrival) line.options.arrival = ArrivalPattern::parse(*line.arrival, line.options.ranks);
   check_algorithm(line.algorithm, line.options);
   read_hosts(line);
   return line;

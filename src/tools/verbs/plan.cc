@@ -9,6 +9,7 @@
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -118,7 +119,7 @@ int plan(int argc, char** argv) {
   app.add_flag("--bound", with_bound, "print what no schedule can beat: cuts, NICs, latency");
   app.add_flag("--json", as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if (!machine_option.given()) throw CLI::RequiredError("--topo");
     call.collective = parse_collective_name(collective);
     call.bytes = static_cast<double>(parse_size(bytes));

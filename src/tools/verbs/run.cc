@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/settings/env.h"
+#include "tools/input/parse.h"
 #include "tools/launch/job.h"
 #include "tools/launch/library.h"
 #include "tools/launch/remote.h"
@@ -149,7 +150,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", as_json, "print a line of JSON with the status at the end");
   app.add_option("PROGRAM", options.program, "program and its arguments, after --")->required();
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

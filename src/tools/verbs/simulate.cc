@@ -18,6 +18,7 @@
 #include "tools/input/byte_size.h"
 #include "tools/input/candidates.h"
 #include "tools/input/machine_option.h"
+#include "tools/input/parse.h"
 #include "tools/input/schedule_file.h"
 #include "tools/pictures/gantt.h"
 #include "tools/traces/foreseen.h"
@@ -333,7 +334,7 @@ int simulate(int argc, char** argv) {
   Options options;
   add_options(app, options);
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if (options.schedule_path.empty()) {
       if (!options.machine.given()) throw CLI::RequiredError("--topo or --schedule");
       if (options.collective.empty()) throw CLI::RequiredError("--collective");
@@ -341,7 +342,6 @@ int simulate(int argc, char** argv) {
     }
     options.call.bytes = static_cast<double>(parse_size(options.bytes));
     simulation_options(options);
-    if (std::isnan(options.reduce_gbytes_per_s)) throw CLI::ValidationError("--reduce-gbytes-per-s", "nan is no rate");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "base/fd.h"
+#include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
 namespace sccl::tools {
@@ -178,7 +179,7 @@ int status(int argc, char** argv) {
   app.add_option("PID", process, "the process")->required();
   app.add_flag("--json", as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

@@ -14,6 +14,7 @@
 #include "synth/pareto.h"
 #include "synth/reference/smt.h"
 #include "tools/input/candidates.h"
+#include "tools/input/parse.h"
 #include "tools/input/topology_argument.h"
 #include "tools/verbs/verbs.h"
 
@@ -179,7 +180,7 @@ int synth(int argc, char** argv) {
   app.add_flag("--json", options.as_json, "print JSON");
   for (CLI::Option* one_size : {chunks, steps, rounds}) one_size->excludes(pareto);
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

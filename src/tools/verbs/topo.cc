@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "platform/host/measure_copies.h"
 #include "portfolio/allocations.h"
+#include "tools/input/parse.h"
 #include "tools/pictures/topo_report.h"
 #include "tools/pictures/topo_svg.h"
 #include "tools/verbs/verbs.h"
@@ -169,7 +170,7 @@ int topo(int argc, char** argv) {
   app.add_flag("--measure", options.measure, "measure this machine's links (half a second) and keep the figures");
   app.add_flag("--json", options.as_json, "print JSON; without --classes and --best it is a topology file");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

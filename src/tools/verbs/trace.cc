@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/input/parse.h"
 #include "tools/input/schedule_file.h"
 #include "tools/traces/late_ranks.h"
 #include "tools/traces/merge.h"
@@ -111,7 +112,7 @@ int trace(int argc, char** argv) {
   telling.add_option("--out", line.out_path, "write the ranks' delays, for sccl perf --arrival file=PATH");
   telling.add_flag("--json", line.as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if (!line.foreseen_path.empty() && line.call.number == 0) throw CLI::RequiredError("--call");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;

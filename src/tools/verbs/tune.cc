@@ -21,6 +21,7 @@
 #include "runtime/choice/tuning/ranking.h"
 #include "runtime/choice/tuning/tuning_file.h"
 #include "tools/input/byte_size.h"
+#include "tools/input/parse.h"
 #include "tools/perf/plan.h"
 #include "tools/tuning/cluster_tuning.h"
 #include "tools/tuning/svm_training.h"
@@ -290,7 +291,7 @@ int tune(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--json", options.as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     if (!options.topologies.empty()) {
       if (least->count() == 0) options.least = "64K";
       if (most->count() == 0) options.most = "1G";

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "schedule/lowering/prepare.h"
 #include "schedule/msccl/msccl_import.h"
+#include "tools/input/parse.h"
 #include "tools/input/schedule_file.h"
 #include "tools/verbs/verbs.h"
 
@@ -60,7 +61,7 @@ int verify(int argc, char** argv) {
   app.add_option("FILE", path, "schedule (JSON or MSCCL XML)")->required();
   app.add_flag("--json", as_json, "print JSON");
   try {
-    app.parse(argc, argv);
+    parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kBadUsage;
   }

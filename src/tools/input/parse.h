@@ -1,0 +1,12 @@
+// Parses a verb's command line, and refuses what CLI11 takes for a number: an empty text for 0, and "nan", which no
+// range excludes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace sccl::tools {
+
+// Throws CLI::ParseError; the error names the option and the value.
+void parse(CLI::App& app, int argc, char** argv);
+
+}  // namespace sccl::tools
