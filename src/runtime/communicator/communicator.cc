@@ -98,10 +98,19 @@ Communicator::Parts::~Parts() {
   DeviceResources::reap();
 }
 
+// Without the lock: the parts' constructors take locks that calls hold when they report a failure here.
 void Communicator::make_parts(Membership membership) {
-  const std::lock_guard lock(mutex_);
   parts_.membership = std::make_unique<Membership>(std::move(membership));
   const Membership& made = *parts_.membership;
+  // Also if a part cannot be made: peers learn of that by the others.
+  struct ShowAtEnd {
+    ~ShowAtEnd() {
+      const std::lock_guard lock(communicator->mutex_);
+      communicator->shown_ = &communicator->parts_;
+    }
+    Communicator* communicator;
+  };
+  const ShowAtEnd shown{this};
   parts_.listed = std::make_unique<ListedMembership>(made);
   serve_status();
   const int hosts = std::max(1, made.hosts.count());
@@ -119,7 +128,7 @@ void Communicator::make_parts(Membership membership) {
 
 const Communicator::Parts* Communicator::parts_if_made() const {
   const std::lock_guard lock(mutex_);
-  return parts_.membership ? &parts_ : nullptr;
+  return shown_;
 }
 
 void Communicator::Parts::leave(Presence how) {
@@ -130,6 +139,12 @@ void Communicator::Parts::leave(Presence how) {
   health.leave(how);
   // Waits for peers that are writing into a window: afterwards the window belongs to the program alone.
   if (how != Presence::revoked && on_host && one_sided) one_sided->give_windows_back();
+}
+
+void Communicator::Parts::stop(Presence how) {
+  leave(how);
+  if (on_device) on_device->in_flight().stop_kernels();
+  if (vendor) vendor->abort();
 }
 
 // Shows the failure to the peers. For calls on the host, also takes the buffers back from the peers; for calls on a
@@ -199,9 +214,7 @@ void Communicator::abort() noexcept {
   std::shared_ptr<Communicator> child;
   {
     const std::lock_guard lock(mutex_);
-    parts_.leave(Presence::aborted);
-    if (parts_.on_device) parts_.on_device->in_flight().stop_kernels();
-    if (parts_.vendor) parts_.vendor->abort();
+    if (shown_ != nullptr) shown_->stop(Presence::aborted);
     child = pending_child_.lock();
   }
   if (child) child->abort();
@@ -219,9 +232,7 @@ void Communicator::revoke() {
   lifecycle_.revoke();
   {
     const std::lock_guard lock(mutex_);
-    parts_.leave(Presence::revoked);
-    if (parts_.on_device) parts_.on_device->in_flight().stop_kernels();
-    if (parts_.vendor) parts_.vendor->abort();
+    if (shown_ != nullptr) shown_->stop(Presence::revoked);
   }
   lifecycle_.background().settle();
   // Every running call reads the flag at least every 20 ms.
@@ -239,7 +250,7 @@ OneSided& Communicator::one_sided() {
   OneSided* made = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    made = parts_.one_sided.get();
+    if (shown_ != nullptr) made = shown_->one_sided.get();
   }
   if (made == nullptr) lifecycle_.fail_unusable();
   return *made;
@@ -281,7 +292,7 @@ void Communicator::take_buffers_back() noexcept {
   DeviceExecutor* device = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    device = parts_.on_device.get();
+    if (shown_ != nullptr) device = shown_->on_device.get();
   }
   if (device != nullptr) device->withdraw();
 }

@@ -135,6 +135,8 @@ class Communicator {
     Parts();
     ~Parts();
     void leave(Presence how);
+    // Leaves, and ends the calls that run.
+    void stop(Presence how);
     void publish(const Error& error) const;
     std::unique_ptr<ProfilerPlugin> profiler;
     std::unique_ptr<Membership> membership;
@@ -158,10 +160,10 @@ class Communicator {
   StopFlags stop_;
   GrowId grow_id_;
   UserReductions reductions_;
-  // Guards the members below against abort() from another thread; the thread that runs calls needs no lock.
-  mutable std::mutex mutex_;
-  Parts parts_;
+  mutable std::mutex mutex_;  // guards the next two against abort() from another thread
+  Parts* shown_ = nullptr;    // parts_, once init has made them: the way of other threads to them
   std::weak_ptr<Communicator> pending_child_;
+  Parts parts_;  // the thread that runs calls needs no lock
 };
 
 }  // namespace sccl::runtime
