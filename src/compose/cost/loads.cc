@@ -471,7 +471,7 @@ class Loads {
       int children = 1;
       const auto take = [&](const std::vector<Tree>& trees) {
         for (const Tree& tree : trees) {
-          deepest = std::max(deepest, tree.steps);
+          deepest = std::max(deepest, (tree.steps + tree.turns - 1) / tree.turns);
           children = std::max(children, tree.most_children());
         }
       };

@@ -157,6 +157,21 @@ void index_children(Tree& tree) {
       tree.children[static_cast<std::size_t>(next[static_cast<std::size_t>(parent)]++)] = position;
 }
 
+Tree one_by_one(Tree tree) {
+  std::vector<int> turn(tree.step.size(), 0);
+  for (std::size_t parent = 0; parent + 1 < tree.first.size(); ++parent)
+    for (int at = tree.first[parent] + 1; at < tree.first[parent + 1]; ++at) {
+      const auto child = static_cast<std::size_t>(tree.children[static_cast<std::size_t>(at)]);
+      const auto before = static_cast<std::size_t>(tree.children[static_cast<std::size_t>(at) - 1]);
+      if (tree.step[child] == tree.step[before]) turn[child] = turn[before] + 1;
+      tree.turns = std::max(tree.turns, turn[child] + 1);
+    }
+  for (std::size_t position = 1; position < turn.size(); ++position)
+    tree.step[position] = tree.turns * tree.step[position] + turn[position];
+  index_children(tree);
+  return tree;
+}
+
 int children_of(Shape shape, int members) {
   const auto wide = std::ranges::find(kWideShapes, shape);
   if (wide == std::end(kWideShapes)) return 1;

@@ -16,6 +16,7 @@ struct Tree {
   std::vector<int> parent;    // by position; -1 at position 0
   std::vector<int> step;      // by position: the step in which it receives from its parent; -1 at position 0
   int steps = 0;              // one more than the last step
+  int turns = 1;              // so many steps stand for one, in which members send to several others
   std::vector<int> first;     // by position: index of its first child in `children`; one more entry at the end
   std::vector<int> children;  // ascending by step
 
@@ -51,6 +52,11 @@ std::vector<Tree> trees(Shape shape, int members);
 
 // k of trees_2_deep and so on; 1 for other shapes.
 int children_of(Shape shape, int members);
+
+// A tree with `turns` of 1, with a step of its own for each child of a member. If all hosts went through their chunks
+// in the order of the chunks' numbers, they would all send to the first root's host at once, then to the next one. So
+// each step has one distance: all send to different hosts.
+Tree one_by_one(Tree tree);
 
 // Fills steps, first and children from parent and step.
 void index_children(Tree& tree);

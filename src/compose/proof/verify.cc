@@ -333,7 +333,7 @@ void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, 
   }
   Tree indexed = tree;
   index_children(indexed);
-  if (indexed.first != tree.first || indexed.children != tree.children || indexed.steps != tree.steps)
+  if (indexed != tree)
     refuse(composite, "tier {}: the children of a tree of {} are not those its parents name", tier, members);
 }
 

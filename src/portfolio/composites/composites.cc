@@ -222,7 +222,7 @@ std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const 
   return as_list(over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames);
 }
 
-std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) const {
+std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks, bool one_by_one) const {
   std::vector<compose::Tier> result;
   std::vector<int> all(hosts_.size());
   std::iota(all.begin(), all.end(), 0);
@@ -234,9 +234,19 @@ std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks) cons
   for (compose::Tier& tier : result)
     for (const auto& group : tier.groups) {
       const int members = static_cast<int>(group.size());
-      if (!tier.shapes.contains(members)) tier.shapes[members] = compose::trees(shape, members);
+      if (tier.shapes.contains(members)) continue;
+      std::vector<compose::Tree>& shapes = tier.shapes[members] = compose::trees(shape, members);
+      if (one_by_one) std::ranges::transform(shapes, shapes.begin(), compose::one_by_one);
     }
   return result;
+}
+
+// Where hosts pass data on in several steps, these would wait for those of the child before.
+bool CompositePlanner::sends_one_by_one(const Variant& variant, const compose::Composite& composite) const {
+  const bool to_several = variant.shape == Shape::direct || variant.shape == Shape::quadrupling;
+  return to_several && !passes_whole(variant.collective) && std::ranges::all_of(composite.kinds, [](const auto& kind) {
+           return !kind->has_entries() && kind->in.steps <= 1 && kind->out.steps <= 1;
+         });
 }
 
 compose::Composite CompositePlanner::base(Collective collective, Rank root, std::size_t level) const {
@@ -342,7 +352,7 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
 void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   composite.meeting = variant.meeting;
-  composite.tiers = tiers(variant.shape, variant.racks);
+  composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
   if (variant.outer != nullptr) composite.tiers.front().of_roots = variant.outer->of_roots;
   composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
   // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.

@@ -68,7 +68,8 @@ class CompositePlanner {
                   const std::vector<Forest>& forests);
   void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
                    const std::vector<Forest>& forests) const;
-  std::vector<compose::Tier> tiers(compose::Shape shape, bool racks) const;
+  std::vector<compose::Tier> tiers(compose::Shape shape, bool racks, bool one_by_one) const;
+  bool sends_one_by_one(const Variant& variant, const compose::Composite& composite) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
   int kind_of(int links, std::vector<double> parts);
