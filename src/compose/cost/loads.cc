@@ -60,7 +60,8 @@ class Loads {
     cost_.nothing_returns = !returns;
     cost_.own_connections = is_unicast();
     cost_.one_depth = one_way_ && at_one_depth();
-    cost_.late_chunks = returns || (composite_.frames > 1 && !is_unicast());
+    const bool both_ways = everyone_contributes() && everyone_receives();
+    cost_.late_chunks = returns || (!is_unicast() && (composite_.frames > 1 || (both_ways && hosts_ > 1)));
     between_hosts();
     on_hosts();
     phases();

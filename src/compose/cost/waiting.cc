@@ -26,6 +26,7 @@ constexpr Fit kAllReduce{{0.6, 0, 4}, {0.9, 0.6, 3.2}, {0.52, 0.8}, 0.05};
 constexpr Fit kReduceScatter{{0.38, 0.4, 5}, {0.6, 0.4, 3}, {0.55, 0.85}, 0};
 constexpr Fit kAllGather{{0.22, 0.67, 2.5}, {0.4, 0.7, 2.5}, {0.5, 0.85}, 0};
 constexpr double kFewHosts = 4;   // in longer rings more chunks are in line for each link
+constexpr double kOneByOne = 0.3;  // each link has messages of one host at a time (Tree::turns)
 constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames are so many times those of a chunk
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
@@ -37,6 +38,14 @@ constexpr double kEnoughSteps = 4;
 const Fit& fit_of(Collective collective) {
   if (collective == Collective::allreduce) return kAllReduce;
   return collective == Collective::reducescatter ? kReduceScatter : kAllGather;
+}
+
+bool sends_one_by_one(const Composite& composite) {
+  return std::ranges::any_of(composite.tiers, [](const Tier& tier) {
+    return tier.of_roots.empty() && std::ranges::any_of(tier.shapes, [](const auto& shapes) {
+             return std::ranges::any_of(shapes.second, [](const Tree& tree) { return tree.turns > 1; });
+           });
+  });
 }
 
 double steps_of_chunk(const Composite& composite, const Routes& routes) {
@@ -57,7 +66,7 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
   const double idle = network < most ? fit.idle.network : fit.idle.host;
   const double together = std::clamp((least / most - idle) / (1 - idle), fit.least, 1.0);
   const double left = std::min(1.0, (shape.always + shape.apart / composite.frame_steps) / composite.frames);
-  const double fitted = shape.part * in_line * most * together * left;
+  const double fitted = shape.part * (sends_one_by_one(composite) ? kOneByOne : 1) * in_line * most * together * left;
   if (!both_ways) return fitted;
   const double one_after_the_other =
       std::max(apart.sums_us_per_byte, network / 2) + std::max(apart.copies_us_per_byte, network / 2);
