@@ -36,6 +36,22 @@ topology::Topology random_row(std::mt19937& random) {
   return in_a_row(hosts, devices, random_rates(random, ring ? hosts : hosts - 1, {2, 5, 12.5, 25, 60}));
 }
 
+// Two hosts of two devices, whose NICs are on a switch each, and one of a single device on the first of these switches.
+// A third switch joins both by slow links.
+topology::Topology hosts_that_share_one_of_two_switches() {
+  topology::Topology machine;
+  machine.name = "hosts that share one of two switches";
+  machine.ranks = 5;
+  machine.switches = 3;
+  for (const int first : {0, 2}) {
+    join_both_ways(machine, first, first + 1, 40, topology::LinkClass::nvlink);
+    for (const int device : {0, 1}) join_both_ways(machine, first + device, 5 + device, 40, topology::LinkClass::net);
+  }
+  join_both_ways(machine, 4, 5, 40, topology::LinkClass::net);
+  for (const int leaf : {5, 6}) join_both_ways(machine, leaf, 7, 5, topology::LinkClass::net);
+  return machine;
+}
+
 // Of a row of hosts: the worst of all runs of hosts, each looked at by itself.
 double worst_run_us(int hosts, double devices, const std::vector<double>& rates, Collective collective, Rank root) {
   double most = 0;
@@ -99,6 +115,18 @@ TEST_CASE("each branch of a tree of switches is a cut") {
 TEST_CASE("few hosts, and hosts on one switch, have no cut between neighbours") {
   CHECK(of_rows_us(in_a_row(3, 2, {5, 5}), Collective::alltoall) == 0);
   CHECK(of_rows_us(topology::preset("5*host:1"), Collective::alltoall) == 0);
+}
+
+TEST_CASE("hosts of two racks reach one another over the switch that both racks have") {
+  const topology::Topology machine = hosts_that_share_one_of_two_switches();
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  REQUIRE(cluster.racks.size() == 2);
+  std::mt19937 random(1);
+  const auto bounds_of = [&](Collective collective, Rank root, double bytes) {
+    return compose::bounds(machine, cluster, collective, root, bytes);
+  };
+  check_that_no_schedule_beats(machine, 0, {1e6}, random, bounds_of,
+                               {std::begin(kCollectives), std::end(kCollectives)});
 }
 
 TEST_CASE("no schedule on random lines and rings of switches is foreseen to beat the bounds") {

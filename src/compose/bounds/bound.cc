@@ -224,21 +224,16 @@ class Bounds {
 
   void around_racks() {
     if (cluster_.racks.size() < 2 || cluster_.racks.size() == cluster_.hosts.size()) return;
-    std::vector<int> rack_of_leaf(at(topology_.nodes()), -1);
+    // A switch of several racks is within the border of one of them, and the others' links to it cross that border.
+    std::vector<int> side(at(topology_.nodes()), -1);
     for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
-      for (const int host : cluster_.racks[rack])
-        for (const Rank rank : cluster_.hosts[at(host)]) {
-          const topology::Attachment& way = cluster_.attachments[at(rank)];
-          if (way.attached()) rack_of_leaf[at(way.leaf)] = static_cast<int>(rack);
-        }
-    std::set<topology::Node> of_hosts;
-    for (const auto& nodes : cluster_.nodes) of_hosts.insert(nodes.begin(), nodes.end());
-    for (const topology::Attachment& way : cluster_.attachments)
-      for (const auto& [src, dst] : way.up) of_hosts.insert(src);
-    std::vector<topology::Link> between;
-    std::copy_if(topology_.links.begin(), topology_.links.end(), std::back_inserter(between),
-                 [&](const auto& link) { return !of_hosts.contains(link.src) && !of_hosts.contains(link.dst); });
-    const std::vector<Capacity> capacities = across(between, rack_of_leaf, cluster_.racks.size());
+      for (const int host : cluster_.racks[rack]) {
+        for (const topology::Node node : cluster_.nodes[at(host)]) side[at(node)] = static_cast<int>(rack);
+        for (const Rank rank : cluster_.hosts[at(host)])
+          for (const auto& [src, dst] : cluster_.attachments[at(rank)].up)
+            side[at(src)] = side[at(dst)] = static_cast<int>(rack);
+      }
+    const std::vector<Capacity> capacities = across(links_, side, cluster_.racks.size());
     Bound best;
     double all = 0;
     for (std::size_t rack = 0; rack < capacities.size(); ++rack) {
