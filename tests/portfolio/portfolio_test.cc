@@ -383,7 +383,7 @@ TEST_CASE("the closed form of even trees is near a simulation of every size") {
       ++found;
       const schedule::Schedule flat = compose::expand(*one.composite);
       CHECK_NOTHROW(schedule::verify(flat));
-      for (const double bytes : {8e6, 64e6, 256e6}) {
+      for (const double bytes : {8.0, 64e3, 1e6, 8e6, 64e6, 256e6}) {
         const auto options = sccl_test::moved_in_lanes(bytes, one.cost.good_slice(bytes, 128 * 1024));
         const double simulated = schedule::simulate(flat, options).time_us;
         INFO(one.name() << " of " << bytes << " bytes, " << simulated << " us simulated");

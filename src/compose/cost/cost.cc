@@ -91,7 +91,7 @@ double Cost::time_us(double bytes, double slice_bytes) const {
                                 own_connections ? 0 : on_host_connection.us(bytes, slice),
                                 passed(on_host, host_us_per_byte, on_host.connections,
                                        (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
-  if (!chained) return std::max(busy, rounds * way) + way + in_addition;
+  if (!chained) return std::max(least_us, std::max(busy, rounds * way) + way + in_addition);
   // The chunks of a root pass the ring one behind the other: each a step later if frames are, or once it is sent.
   const double behind_us = gaps.frames == Gaps::Frames::in_each_step ? (frames - 1) * hop_us : 0;
   const double chain = hops + std::max((chunk * frames - slice) * between_hosts.us_per_byte, behind_us);

@@ -79,6 +79,7 @@ struct Cost {
   double host_us_per_byte = 0;            // of the busiest link within a host
   Connection on_host_connection;          // that takes the longest for short slices
   Phase on_host;                          // steps of all phases on the hosts together
+  double least_us = 0;                    // however little data there is
   Phase between_hosts{.slots = schedule::kNetworkSlots};
   bool chained = false;          // steps between hosts overlap one another (rings)
   bool one_depth = false;        // all chunks pass a connection at the same depth of their path

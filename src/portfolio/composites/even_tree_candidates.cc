@@ -40,6 +40,7 @@ constexpr int kTreesOfBlocks = 256;
 constexpr int kChunksOfBlocks = 512;
 constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
+constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 128 * 1024;
 
@@ -185,13 +186,15 @@ double simulated_us(const schedule::Simulator& simulator, int chunks, double chu
   return simulator.run(options).time_us;
 }
 
-// The closed form goes through the times of short and of long chunks.
+// The closed form goes through the times of short and of long chunks, and ends at that of tiny ones: where long chunks
+// wait for one another more than short ones do, it would foresee that calls of few bytes take no time.
 compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster& cluster, int frames) {
   compose::Cost cost;
   cost.frames = frames;
   const int chunks = schedule.chunks_per_rank;
   cost.chunk_per_byte = 1.0 / chunks;
   const schedule::Simulator simulator(schedule);
+  cost.least_us = simulated_us(simulator, chunks, kTinyChunk);
   const double short_us = simulated_us(simulator, chunks, kShortChunk);
   const double long_us = simulated_us(simulator, chunks, kLongChunk);
   cost.host_us_per_byte =
