@@ -116,6 +116,29 @@ TEST_CASE("other collectives, and one host, have no bound with latencies of NICs
   CHECK(with_latency_us(topology::preset("dgx1v"), Collective::allgather, 1e6) == 0);
 }
 
+TEST_CASE("a rooted call has only the latency between the root and the farthest host, by the nearest way") {
+  // Hosts of a device each, of which two are far. The first one also has a slow link of its own to the network.
+  topology::Topology machine;
+  machine.name = "far hosts";
+  machine.ranks = 3;
+  machine.switches = 2;
+  join(machine, 0, 3, 100, 2, topology::LinkClass::pcie);
+  join(machine, 3, 4, 100, 5, topology::LinkClass::net);
+  join(machine, 0, 4, 100, 90, topology::LinkClass::net);
+  join(machine, 1, 4, 100, 1, topology::LinkClass::net);
+  join(machine, 2, 4, 100, 7, topology::LinkClass::net);
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  const auto bound_us = [&](Collective collective, Rank root) {
+    return greatest_us(compose::bounds(machine, cluster, collective, root, 0));
+  };
+  for (const Collective collective :
+       {Collective::broadcast, Collective::reduce, Collective::gather, Collective::scatter}) {
+    CHECK(bound_us(collective, 1) == Approx(1 + 7));
+    CHECK(bound_us(collective, 2) == Approx(7 + 7));
+  }
+  CHECK(bound_us(Collective::allgather, 0) == Approx(7 + 7));
+}
+
 TEST_CASE("no schedule on hosts with long latencies is foreseen to beat the bounds") {
   std::mt19937 random(20261126);
   for (int i = 0; i < 6; ++i) {

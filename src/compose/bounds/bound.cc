@@ -173,8 +173,7 @@ class Bounds {
       for (std::size_t host = 0; host < result.size(); ++host)
         result[host] = {std::min(result[host].in, other[host].in), std::min(result[host].out, other[host].out)};
     };
-    for (Rank rank = 0; rank < topology_.ranks; ++rank)
-      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
+    side = hosts_with_nics();
     take();
     std::map<topology::Node, std::set<int>> hosts_at;
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
@@ -184,6 +183,25 @@ class Bounds {
       if (hosts.size() == 1) side[at(leaf)] = *hosts.begin();
     if (cluster_.hosts.size() > 1) take();
     return result;
+  }
+
+  // By node: the host whose devices, switches and NICs it is among, or -1.
+  std::vector<int> hosts_with_nics() const {
+    std::vector<int> side(at(topology_.nodes()), -1);
+    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
+      for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
+    // NICs that are on no rank's shortest way.
+    for (bool more = true; more;) {
+      more = false;
+      for (const topology::Link& link : links_) {
+        if (link.link_class == topology::LinkClass::net || side[at(link.src)] < 0 || side[at(link.dst)] >= 0) continue;
+        side[at(link.dst)] = side[at(link.src)];
+        more = true;
+      }
+    }
+    return side;
   }
 
   // `side` is by node: the host or rack, one of `parts`, within whose border the node is, or -1.
@@ -225,14 +243,15 @@ class Bounds {
   void around_racks() {
     if (cluster_.racks.size() < 2 || cluster_.racks.size() == cluster_.hosts.size()) return;
     // A switch of several racks is within the border of one of them, and the others' links to it cross that border.
-    std::vector<int> side(at(topology_.nodes()), -1);
+    std::vector<int> rack_of(cluster_.hosts.size());
     for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
-      for (const int host : cluster_.racks[rack]) {
-        for (const topology::Node node : cluster_.nodes[at(host)]) side[at(node)] = static_cast<int>(rack);
-        for (const Rank rank : cluster_.hosts[at(host)])
-          for (const auto& [src, dst] : cluster_.attachments[at(rank)].up)
-            side[at(src)] = side[at(dst)] = static_cast<int>(rack);
-      }
+      for (const int host : cluster_.racks[rack]) rack_of[at(host)] = static_cast<int>(rack);
+    std::vector<int> side = hosts_with_nics();
+    for (int& of_node : side)
+      if (of_node >= 0) of_node = rack_of[at(of_node)];
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      if (const topology::Attachment& way = cluster_.attachments[at(rank)]; way.attached())
+        side[at(way.leaf)] = side[at(rank)];
     const std::vector<Capacity> capacities = across(links_, side, cluster_.racks.size());
     Bound best;
     double all = 0;
@@ -368,30 +387,51 @@ class Bounds {
 
   // A message from the first host to the farthest host, over the fastest NICs of both.
   void latency() {
-    const schedule::EdgeIndex edges(topology_);
-    const auto alpha = [&](const std::vector<std::pair<topology::Node, topology::Node>>& way) {
-      double sum = 0;
-      for (const auto& edge : way) sum += edges[edges.find(edge)].alpha_us;
-      return sum;
-    };
     if (cluster_.hosts.size() < 2) {
       double least = std::numeric_limits<double>::infinity();
       for (const topology::Link& link : topology_.links) least = std::min(least, link.alpha_us);
       if (std::isfinite(least)) keep({least, "the latency of one link"});
       return;
     }
-    std::vector<Capacity> fastest(cluster_.hosts.size(), {1e30, 1e30});  // here the members are latencies
-    for (Rank rank = 0; rank < topology_.ranks; ++rank) {
-      const topology::Attachment& way = cluster_.attachments[at(rank)];
-      if (!way.attached()) continue;
-      Capacity& host = fastest[at(cluster_.host_of[at(rank)])];
-      host.out = std::min(host.out, alpha(way.up));
-      host.in = std::min(host.in, alpha(way.down));
-    }
+    // Some of every host's data goes to every other host; of a rooted collective only between the root's and the
+    // others.
+    const std::vector<Capacity> hosts = latencies_to_network();
+    const std::size_t first = rooted() ? at(cluster_.host_of[at(root_)]) : 0;
+    const bool to_others = collective_ != Collective::reduce && collective_ != Collective::gather;
+    const bool from_others = collective_ != Collective::broadcast && collective_ != Collective::scatter;
     double longest = 0;
-    for (std::size_t host = 1; host < fastest.size(); ++host)
-      longest = std::max(longest, fastest[0].out + fastest[host].in);
-    if (longest < 1e29) keep({longest, "the latency between two hosts"});
+    for (std::size_t host = 0; host < hosts.size(); ++host) {
+      if (host == first) continue;
+      if (to_others) longest = std::max(longest, hosts[first].out + hosts[host].in);
+      if (from_others) longest = std::max(longest, hosts[host].out + hosts[first].in);
+    }
+    if (std::isfinite(longest)) keep({longest, "the latency between two hosts"});
+  }
+
+  // By host: the least latency between one of its devices and the network; the members are microseconds.
+  std::vector<Capacity> latencies_to_network() const {
+    constexpr double kFar = std::numeric_limits<double>::infinity();
+    const std::vector<int> side = hosts_with_nics();
+    std::vector<Capacity> node(side.size(), {kFar, kFar});
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) node[at(rank)] = {0, 0};
+    const auto lower = [](double& known, double us) { return us < known ? (known = us, true) : false; };
+    for (bool nearer = true; nearer;) {
+      nearer = false;
+      for (const topology::Link& link : links_) {
+        if (side[at(link.src)] < 0 || side[at(link.src)] != side[at(link.dst)]) continue;
+        nearer = lower(node[at(link.dst)].out, node[at(link.src)].out + link.alpha_us) || nearer;
+        nearer = lower(node[at(link.src)].in, node[at(link.dst)].in + link.alpha_us) || nearer;
+      }
+    }
+    std::vector<Capacity> result(cluster_.hosts.size(), {kFar, kFar});
+    for (const topology::Link& link : links_) {
+      const int from = side[at(link.src)];
+      const int to = side[at(link.dst)];
+      if (from == to) continue;
+      if (from >= 0) lower(result[at(from)].out, node[at(link.src)].out + link.alpha_us);
+      if (to >= 0) lower(result[at(to)].in, node[at(link.dst)].in + link.alpha_us);
+    }
+    return result;
   }
 
   const topology::Topology& topology_;
