@@ -42,7 +42,8 @@ double Gaps::us(const Phase& between_hosts, double slice) const {
   if (steps == 0) return 0;
   const double most = kMostGap * between_hosts.alpha_us;
   if (frames == Frames::in_each_step)
-    return steps * std::max(0.0, most - kPassing * messages_of_step * slice * between_hosts.link_us_per_byte);
+    return steps * std::max(least * between_hosts.alpha_us,
+                            most - kPassing * messages_of_step * slice * between_hosts.link_us_per_byte);
   const double hidden = 1 - 1 / std::max(1.0, messages_in_line);
   const double passing_us = messages_of_step * slice * between_hosts.link_us_per_byte;
   return steps * std::clamp(kGap * between_hosts.alpha_us - hidden * passing_us, 0.0, most);

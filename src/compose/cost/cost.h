@@ -69,6 +69,7 @@ struct Gaps {
   double steps = 0;             // of all frames; in each step: the number of frames
   double messages_of_step = 0;  // that pass the busiest link between hosts
   double messages_in_line = 0;  // of these, on one connection; not used in each step
+  double least = 0;             // of a step, in latencies, however long its messages are
 
   double us(const Phase& between_hosts, double slice) const;
 };

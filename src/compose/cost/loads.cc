@@ -192,8 +192,8 @@ class Loads {
       for (int host = 0; host < hosts_; ++host) {
         const auto [above, step] = parents[at(host)];
         if (above < 0) continue;
-        if (host == 0 && everyone_contributes()) next_.insert(above);
-        if (above == 0 && everyone_receives()) next_.insert(host);
+        if (host == 0 && everyone_contributes()) next_of_sums_.insert(above);
+        if (above == 0 && everyone_receives()) next_of_copies_.insert(host);
         if (everyone_contributes()) pass(host, above, bytes, -step - 1, entries[at(host)]);
         if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
@@ -257,7 +257,7 @@ class Loads {
   void load_network() {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double, double>> seen;
-    const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(next_.size()));
+    const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(used_at_once()));
     const bool alike = composite_.kinds.size() == 1 && equal_ports(composite_.hosts);
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
@@ -288,6 +288,14 @@ class Loads {
       cost_.between_hosts.connections =
           static_cast<int>(std::min<std::int64_t>(load.connections, std::numeric_limits<int>::max()));
     }
+  }
+
+  // Connections of the first host to others. If all frames begin at once, all sums come before the first copy.
+  std::size_t used_at_once() const {
+    if (composite_.frame_steps == 0) return std::max(next_of_sums_.size(), next_of_copies_.size());
+    std::set<int> all = next_of_sums_;
+    all.insert(next_of_copies_.begin(), next_of_copies_.end());
+    return all.size();
   }
 
   void load_leaf_switches() {
@@ -538,14 +546,14 @@ class Loads {
   Routes routes_;
   int hosts_;
   bool several_leaves_ = false;
-  bool one_root_ = false;         // of all data
-  bool one_way_ = false;          // of one root, to whose host nothing returns
-  std::vector<double> out_, in_;  // by host: bytes into and from the network, per byte of L
-  std::vector<double> roots_at_;  // by host: how often it stands in Composite::root_hosts
-  std::set<int> next_;            // to which the first host sends by trees
-  std::set<int> by_moves_;        // hosts whose devices differ from those of other hosts
-  SumsByKey pairs_;               // by from and to
-  SumsByKey steps_;               // by from, to and step: bytes per byte of L
+  bool one_root_ = false;                        // of all data
+  bool one_way_ = false;                         // of one root, to whose host nothing returns
+  std::vector<double> out_, in_;                 // by host: bytes into and from the network, per byte of L
+  std::vector<double> roots_at_;                 // by host: how often it stands in Composite::root_hosts
+  std::set<int> next_of_sums_, next_of_copies_;  // to which the first host sends by trees
+  std::set<int> by_moves_;                       // hosts whose devices differ from those of other hosts
+  SumsByKey pairs_;                              // by from and to
+  SumsByKey steps_;                              // by from, to and step: bytes per byte of L
   LinkLoads loads_;
   Apart apart_;
   Cost cost_;

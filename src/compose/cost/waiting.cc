@@ -25,8 +25,11 @@ struct Fit {
 constexpr Fit kAllReduce{{0.6, 0, 4}, {0.9, 0.6, 3.2}, {0.52, 0.8}, 0.05};
 constexpr Fit kReduceScatter{{0.38, 0.4, 5}, {0.6, 0.4, 3}, {0.55, 0.85}, 0};
 constexpr Fit kAllGather{{0.22, 0.67, 2.5}, {0.4, 0.7, 2.5}, {0.5, 0.85}, 0};
-constexpr double kFewHosts = 4;   // in longer rings more chunks are in line for each link
+constexpr double kFewHosts = 4;    // in longer rings more chunks are in line for each link
 constexpr double kOneByOne = 0.3;  // each link has messages of one host at a time (Tree::turns)
+// Of a ring whose hosts have slack: the first message of a frame is behind the next one of the frame before, which has
+// to arrive from another host.
+constexpr double kLeastGap = 0.28;
 constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames are so many times those of a chunk
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
@@ -38,6 +41,11 @@ constexpr double kEnoughSteps = 4;
 const Fit& fit_of(Collective collective) {
   if (collective == Collective::allreduce) return kAllReduce;
   return collective == Collective::reducescatter ? kReduceScatter : kAllGather;
+}
+
+bool is_ring(const Composite& composite) {
+  return composite.meeting == Meeting::trees && composite.tiers.front().shape == Shape::ring &&
+         composite.tiers.front().of_roots.empty();
 }
 
 bool sends_one_by_one(const Composite& composite) {
@@ -59,19 +67,21 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
   const auto [least, most] = std::minmax(network, cost.host_us_per_byte);
   const Fit& fit = fit_of(composite.collective);
   const bool both_ways = composite.collective == Collective::allreduce;
-  const bool ring = composite.meeting == Meeting::trees && composite.tiers.front().shape == Shape::ring &&
-                    composite.tiers.front().of_roots.empty();
+  const bool ring = is_ring(composite);
   const Fraction& shape = ring ? fit.ring : fit.other_shapes;
   const double in_line = both_ways && ring ? std::min(1.0, kFewHosts / static_cast<double>(composite.hosts.size())) : 1;
   const double idle = network < most ? fit.idle.network : fit.idle.host;
   const double together = std::clamp((least / most - idle) / (1 - idle), fit.least, 1.0);
-  const double left = std::min(1.0, (shape.always + shape.apart / composite.frame_steps) / composite.frames);
+  const double left = composite.frame_steps == 0
+                          ? 1
+                          : std::min(1.0, (shape.always + shape.apart / composite.frame_steps) / composite.frames);
   const double fitted = shape.part * (sends_one_by_one(composite) ? kOneByOne : 1) * in_line * most * together * left;
   if (!both_ways) return fitted;
   const double one_after_the_other =
       std::max(apart.sums_us_per_byte, network / 2) + std::max(apart.copies_us_per_byte, network / 2);
   const double steps_of_frames = composite.frames * composite.frame_steps;
-  const double until_they_meet = std::min(1.0, kMeeting * steps_of_chunk(composite, routes) / steps_of_frames);
+  const double until_they_meet =
+      steps_of_frames > 0 ? std::min(1.0, kMeeting * steps_of_chunk(composite, routes) / steps_of_frames) : 1;
   return std::max(fitted, (one_after_the_other - most) * until_they_meet);
 }
 
@@ -91,11 +101,16 @@ double waiting_of_one_root_us_per_byte(const Composite& composite, const Cost& c
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {
   const Phase& network = cost.between_hosts;
-  if (composite.frames == 1 || network.steps == 0 || network.link_us_per_byte == 0) return {};
+  if (composite.frames == 1 || composite.frame_steps == 0 || network.steps == 0 || network.link_us_per_byte == 0)
+    return {};
   const double steps = std::min(network.steps, composite.frame_steps);
   const double messages =
       cost.network_us_per_byte / (network.link_us_per_byte * cost.chunk_per_byte) / composite.frames;
-  if (composite.frame_steps == 1) return {Gaps::Frames::in_each_step, static_cast<double>(composite.frames), messages};
+  if (composite.frame_steps == 1) {
+    const double slack = 1 - cost.host_us_per_byte / cost.network_us_per_byte;
+    const double least = is_ring(composite) ? kLeastGap * std::clamp(2 * slack, 0.0, 1.0) : 0;
+    return {Gaps::Frames::in_each_step, static_cast<double>(composite.frames), messages, 0, least};
+  }
   return {Gaps::Frames::steps_apart, static_cast<double>(routes.steps()), messages / steps,
           messages / steps / network.connections};
 }

@@ -147,7 +147,7 @@ struct Composite {
   int frames = 1;
   // A rank sends to another one in the order of steps. Frames that are further apart leave the root later, and reach
   // their last devices earlier.
-  int frame_steps = 1;  // at most kMostFrameSteps
+  int frame_steps = 1;  // at most kMostFrameSteps; 0: all frames begin at once, so no link waits for the first one
   // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
   // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
   bool staggered = false;

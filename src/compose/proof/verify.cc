@@ -383,7 +383,7 @@ void check_ends(const Composite& composite) {
       by_pair || composite.collective == Collective::scatter || composite.collective == Collective::gather;
   if (composite.frames < 1 || pieces % composite.frames != 0 || (unicast && composite.frames != 1))
     refuse(composite, "{} chunks per rank in {} frames", pieces, composite.frames);
-  if (composite.frame_steps < 1 || composite.frame_steps > kMostFrameSteps)
+  if (composite.frame_steps < (composite.staggered ? 1 : 0) || composite.frame_steps > kMostFrameSteps)
     refuse(composite, "frames are {} steps apart", composite.frame_steps);
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 30;
   if (pieces < 1 || (times_ranks ? pieces * ranks : pieces) > kMostChunks)

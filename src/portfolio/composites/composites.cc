@@ -437,7 +437,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
   } else {
     if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
-    if (variant.forest == nullptr && variant.frames.steps > 1)
+    if (variant.forest == nullptr && variant.frames.steps != 1 && variant.frames.frames > 1)
       composite.name += fmt::format("x{}", variant.frames.steps);
   }
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;

@@ -20,7 +20,7 @@ constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks m
 constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 1, true}, {16, 4, true}};
 
 // An AllReduce by several trees has as few chunks as its buffer may have.
-constexpr Framing kManyTreeFrames[] = {{1}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};
+constexpr Framing kManyTreeFrames[] = {{1}, {8, 0}, {16, 0}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};
 
 // A rank's program has one or more operations for each chunk.
 constexpr int kFewFrames = 8;
@@ -37,6 +37,8 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   if (!both_ways && !of_blocks) return as_list(kFrames);
   std::vector<Framing> result{{1}};
+  // Where links wait little for chunks, frames that all begin at once are best: no link waits for the first frame's next
+  // step before it passes the second frame's first one.
   // All hosts add an AllReduce's data at once: with more steps between frames their links would be idle for some of
   // them. In a ring frames of blocks follow one another closely if they are as many steps apart as there are hosts, or
   // a part of them.
@@ -46,6 +48,7 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
     for (int apart = hosts; apart > 2; apart /= 4)
       if (apart <= compose::kMostFrameSteps) steps.insert(apart);
   steps.erase(0);
+  steps.insert(0);
   for (const int apart : steps)
     for (const int frames : kNumbersOfFrames)
       if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
