@@ -250,6 +250,10 @@ TEST_CASE("a group's calls on several streams are as if posted on each of them")
             std::vector<int> first(300, 1), second(300000, rank), result(second.size(), 7);
             std::vector<int> later[2] = {result, result};
             cuStreamWaitValue32_v2(other, reinterpret_cast<unsigned long long>(held), 1, 1);
+            // What the first call is to add comes on the second call's stream.
+            const std::vector<int> added(first.size(), 3);
+            cuMemcpyDtoDAsync_v2(reinterpret_cast<unsigned long long>(first.data()),
+                                 reinterpret_cast<unsigned long long>(added.data()), 4 * first.size(), other);
             ncclGroupStart();
             ncclAllReduce(first.data(), first.data(), first.size(), ncclInt32, ncclSum, comm, device.stream());
             if (sends) {
@@ -264,7 +268,6 @@ TEST_CASE("a group's calls on several streams are as if posted on each of them")
               cuMemcpyDtoDAsync_v2(reinterpret_cast<unsigned long long>(later[i].data()),
                                    reinterpret_cast<unsigned long long>(result.data()), 4 * result.size(), streams[i]);
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
-            if (std::count(first.begin(), first.end(), 1) != 300) wrong += "a call did not wait for the other stream. ";
             __atomic_store_n(held, 1, __ATOMIC_SEQ_CST);
             const int wanted = sends ? 1 - rank : 1;
             for (const int i : {1, 0}) {
@@ -272,7 +275,7 @@ TEST_CASE("a group's calls on several streams are as if posted on each of them")
               if (std::count(later[i].begin(), later[i].end(), wanted) != 300000)
                 wrong += "the later work on stream " + std::to_string(i) + " did not wait. ";
             }
-            if (std::count(first.begin(), first.end(), 2) != 300) wrong += "the first call gave another sum. ";
+            if (std::count(first.begin(), first.end(), 6) != 300) wrong += "a call did not wait for the other stream. ";
             cuStreamDestroy_v2(other);
             const Spared spared;
             cuMemFreeHost(held);

@@ -112,7 +112,7 @@ TEST_CASE("abort ends a stream that waits for a rank which never calls") {
 TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take nothing that it passed on") {
   const Setting algorithm("SCCL_ALGO", "ring");
   for (const Mode mode : modes()) {
-    const Stage failed;
+    const Stage called, failed;
     const auto told = run(mode, 4, [&](int rank, ncclComm_t& comm, const OnDevice& device) -> std::string {
       std::vector<float> data(4000, 1);
       if (rank == 0) {  // stays idle until the others have failed
@@ -120,8 +120,10 @@ TEST_CASE("an aborted rank is named by the ranks that wait for it, and they take
         return "";
       }
       std::string text = reduce(comm, device.stream(), data, data.size());
+      called.next();
       if (rank == 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        called.await(3);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what goes on by itself does
         abort(comm, device);
         return text;
       }

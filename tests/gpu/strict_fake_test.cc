@@ -30,6 +30,7 @@ class Stalled {
     streams_.push_back(stream);
     REQUIRE(cuStreamWaitValue32_v2(stream, reinterpret_cast<unsigned long long>(word_), 1, 1) == 0);
   }
+  void* word() const { return word_; }
   void let_go() { __atomic_store_n(static_cast<unsigned*>(word_), 1, __ATOMIC_SEQ_CST); }
 
  private:
@@ -39,7 +40,12 @@ class Stalled {
 
 bool is_done(void* event) { return cuEventQuery(event) == 0; }
 
-void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+void wait_a_moment() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+bool comes(void* event) {
+  for (int pauses = 0; pauses < 20000 && !is_done(event); ++pauses) wait_a_moment();
+  return is_done(event);
+}
 
 }  // namespace
 
@@ -82,12 +88,16 @@ TEST_CASE("streams share hardware queues, where what cannot begin holds up what 
     REQUIRE(cuEventCreate(&event, 2) == 0);
     {
       Stalled stalled(device.stream());
+      unsigned let_go = 7;  // when the other stream's work ran
+      REQUIRE(cuMemcpyDtoDAsync_v2(reinterpret_cast<unsigned long long>(&let_go),
+                                   reinterpret_cast<unsigned long long>(stalled.word()), 4, other) == 0);
       REQUIRE(cuEventRecord(event, other) == 0);
-      settle();
-      CHECK(is_done(event) == (queues == 2));
+      if (queues == 2) CHECK(comes(event));
+      for (int pauses = 0; pauses < 50; ++pauses) wait_a_moment();
       stalled.let_go();
       cuStreamSynchronize(other);
       CHECK(is_done(event));
+      CHECK(let_go == (queues == 2 ? 0 : 1));
     }
     cuEventDestroy_v2(event);
     cuStreamDestroy_v2(other);
@@ -287,7 +297,7 @@ TEST_CASE("the work of a destroyed stream goes on, and the next stream gets its 
   CHECK(cuStreamSynchronize(second) == 0);
   CHECK_FALSE(is_done(event));
   __atomic_store_n(static_cast<unsigned*>(word), 1, __ATOMIC_SEQ_CST);
-  while (!is_done(event)) settle();
+  CHECK(comes(event));
   cuMemFreeHost(word);
   cuStreamDestroy_v2(second);
   cuEventDestroy_v2(event);
@@ -302,16 +312,16 @@ TEST_CASE("the legacy stream and blocking streams wait for one another, and othe
     Stalled stalled(blocking);
     REQUIRE(cuEventRecord(events[0], legacy) == 0);
     REQUIRE(cuEventRecord(events[1], device.stream()) == 0);
-    settle();
+    CHECK(comes(events[1]));
     CHECK_FALSE(is_done(events[0]));
-    CHECK(is_done(events[1]));
   }
   CHECK(cuStreamSynchronize(legacy) == 0);
   CHECK(is_done(events[0]));
   {
     Stalled stalled(legacy);
     REQUIRE(cuEventRecord(events[2], blocking) == 0);
-    settle();
+    REQUIRE(cuEventRecord(events[1], device.stream()) == 0);
+    CHECK(comes(events[1]));
     CHECK_FALSE(is_done(events[2]));
   }
   CHECK(cuStreamSynchronize(blocking) == 0);

@@ -152,6 +152,24 @@ class Pair {
   bool staged_ = true;
 };
 
+constexpr u32 kSignature = 1;
+
+// Of rank 0, whose peer never comes: what the lanes that receive tell until the host stops them.
+std::vector<WaitRecord> waits_of_receivers(Pair& pair, Protocol protocol) {
+  std::thread kernel([&] { pair.launch(0, protocol, 2, kSignature); });  // a block for each lane
+  std::vector<WaitRecord> found;
+  while (found.size() < kChannels) {
+    found.clear();
+    for (u32 channel = 0; channel < kChannels; ++channel)
+      if (const u64 packed = __atomic_load_n(&pair.rank(0).words.waits[2 * channel + 1], __ATOMIC_RELAXED); packed != 0)
+        found.push_back(WaitRecord::unpacked(packed));
+    ::sched_yield();
+  }
+  __atomic_store_n(&pair.rank(0).words.stop, 1, __ATOMIC_RELEASE);
+  kernel.join();
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("kernels of two ranks exchange and add, call after call") {
@@ -226,21 +244,29 @@ TEST_CASE("the host stops a kernel whose peer never comes") {
 TEST_CASE("lanes of a kernel that wait tell the host at which operation, for whom and in which slot, if in any") {
   const Protocol protocol = GENERATE(Protocol::simple, Protocol::ll);
   Pair pair(9001);
-  std::thread kernel([&] { pair.launch(0, protocol, 2, 1); });  // a block for each lane
-  std::vector<WaitRecord> found;
-  while (found.size() < kChannels) {
-    found.clear();
-    for (u32 channel = 0; channel < kChannels; ++channel)
-      if (const u64 packed = __atomic_load_n(&pair.rank(0).words.waits[2 * channel + 1], __ATOMIC_RELAXED); packed != 0)
-        found.push_back(WaitRecord::unpacked(packed));
-    ::sched_yield();
-  }
-  __atomic_store_n(&pair.rank(0).words.stop, 1, __ATOMIC_RELEASE);
-  kernel.join();
+  const std::vector<WaitRecord> found = waits_of_receivers(pair, protocol);
   for (u32 channel = 0; channel < kChannels; ++channel) {
     CHECK(found[channel].lane == 2 * channel + 1);
     CHECK(found[channel].operation == 0);
     CHECK(found[channel].peer == 1);
     CHECK(found[channel].slot == (protocol == Protocol::simple ? 0 : WaitRecord::kNoSlot));
   }
+}
+
+// The leader sees the beginning of each message, and all threads together that some message is not whole.
+TEST_CASE("lanes of a kernel that wait for the rest of a message tell the host for whom, and no slot") {
+  const Protocol protocol = GENERATE(Protocol::ll, Protocol::ll128);
+  Pair pair(9001);
+  for (u32 channel = 0; channel < kChannels; ++channel)
+    if (protocol == Protocol::ll)
+      pair.rank(0).rings[channel]->ll[0][0] = u64{0x80000000} << 32 | kSignature;
+    else
+      pair.rank(0).lines_in[channel]->words[kLineBytes / 8 - 1] = signed_flag(kSignature, 0);
+  const std::vector<WaitRecord> found = waits_of_receivers(pair, protocol);
+  for (const WaitRecord& wait : found) {
+    CHECK(wait.operation == 0);
+    CHECK(wait.peer == 1);
+    CHECK(wait.slot == WaitRecord::kNoSlot);
+  }
+  CHECK(static_cast<StopReason>(pair.rank(0).words.stopped) == StopReason::host);
 }
