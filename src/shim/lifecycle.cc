@@ -102,7 +102,13 @@ ncclResult_t pncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
-    if (comm != nullptr && !is_left_to_parent(comm)) take_communicator(comm)->lifecycle().background().settle();
+    if (comm == nullptr || is_left_to_parent(comm)) return;
+    const std::shared_ptr<runtime::Communicator> communicator = take_communicator(comm);
+    runtime::Lifecycle& lifecycle = communicator->lifecycle();
+    // An init that waits for peers ends: nobody can use what it would make.
+    if (lifecycle.now() == runtime::Lifecycle::State::created && lifecycle.background().running())
+      return communicator->abort();
+    lifecycle.background().settle();
   });
 }
 

@@ -101,6 +101,21 @@ TEST_CASE("a non-blocking init whose peers never come can be aborted at once") {
   CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(20));  // the limit of init is longer
 }
 
+TEST_CASE("a non-blocking init whose peers never come ends when its communicator is destroyed") {
+  // Without that the destruction waits so long, and the init tells who is missing.
+  ::setenv("SCCL_INIT_TIMEOUT_MS", "20000", 1);
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclComm_t comm = nullptr;
+  ncclConfig_t config = non_blocking();
+  REQUIRE(ncclCommInitRankConfig(&comm, 2, id, 0, &config) == ncclInProgress);
+  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  ::unsetenv("SCCL_INIT_TIMEOUT_MS");
+  CHECK_THAT(ncclGetLastError(nullptr), Catch::Contains("rank 0 was aborted during "));
+  ncclResult_t state = ncclSuccess;
+  CHECK(ncclCommGetAsyncError(comm, &state) == ncclInvalidArgument);
+}
+
 TEST_CASE("a non-blocking collective whose peer never comes can be aborted") {
   const sccl_test::Stage ended;
   CHECK(failures(run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
