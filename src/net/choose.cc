@@ -89,7 +89,7 @@ bool offer_plugin(const Settings& settings, Offer& offer) {
                                      settings, [loaded, nonce = settings.nonce] { return open(loaded, nonce); }));
       return true;
     } catch (const Error& error) {
-      offer.refusals.push_back(error.what());
+      offer.refusals.push_back(happened(error));
     }
   }
   return false;
@@ -190,8 +190,9 @@ Offer offer(const Settings& settings) {
   if (names_plugin && !plugin::items(settings.plugin_list).empty()) {
     if (result.engines.empty())
       fail(ErrorCode::system_error,
-           "{} asks for a net plugin that cannot be used: name another one (a path, or NAME of libnccl-net-NAME.so) "
-           "with NCCL_NET_PLUGIN, or leave out SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN so that UCX serves. Tried: {}",
+           "{} asks for a net plugin that cannot be used ({}): name another one (a path, or NAME of "
+           "libnccl-net-NAME.so) with NCCL_NET_PLUGIN, or leave out SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN so that UCX "
+           "serves",
            asker(settings), fmt::join(result.refusals, "; "));
     return result;
   }
@@ -202,8 +203,8 @@ Offer offer(const Settings& settings) {
 
 std::string no_engine_text(const std::vector<std::string>& refusals) {
   return fmt::format(
-      "the ranks run on several hosts, and no engine that moves data between hosts works on all of them: install UCX "
-      "(package libucx0), or name a net plugin with NCCL_NET_PLUGIN. Tried: {}",
+      "the ranks run on several hosts, and no engine that moves data between hosts works on all of them ({}): install "
+      "UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN",
       fmt::join(refusals, "; "));
 }
 

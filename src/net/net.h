@@ -36,6 +36,31 @@ class UnreachablePeer : public Error {
   std::vector<std::byte> address_;
 };
 
+// What went wrong in an engine, and apart from that what to do about it: where it ends a call, the text tells the call
+// and the peer before the remedy.
+class EngineError : public Error {
+ public:
+  EngineError(ErrorCode code, const std::string& happened, const std::string& remedy)
+      : Error(code, happened + ": " + remedy), happened_(happened), remedy_(remedy) {}
+  const std::string& happened() const { return happened_; }
+  const std::string& remedy() const { return remedy_; }
+
+ private:
+  std::string happened_, remedy_;
+};
+
+// The text of `error` without an engine's remedy.
+inline std::string happened(const Error& error) {
+  const auto* const engines = dynamic_cast<const EngineError*>(&error);
+  return engines != nullptr ? engines->happened() : error.what();
+}
+
+// Empty if the remedy is not apart from the text.
+inline std::string remedy(const Error& error) {
+  const auto* const engines = dynamic_cast<const EngineError*>(&error);
+  return engines != nullptr ? engines->remedy() : "";
+}
+
 // The kind of memory that holds a message.
 enum class MemoryKind : std::uint8_t { host, cuda };
 

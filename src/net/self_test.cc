@@ -18,6 +18,8 @@
 namespace sccl::net {
 namespace {
 
+constexpr const char* kLeaveOut = "leave it out with SCCL_NET=ucx";
+
 // A function that may not wait takes less, also where many ranks share few cores.
 constexpr std::chrono::milliseconds kAcceptLimit{100};
 constexpr std::size_t kLengths[] = {8, 4096, 65536, 1 << 20};
@@ -34,8 +36,8 @@ struct Pair {
 
 void check_time(Deadline deadline, const Net& net, const char* what) {
   if (deadline.passed())
-    fail(ErrorCode::system_error, "{} did not {} in time: leave the engine out with SCCL_NET, or see its own settings",
-         net.name(), what);
+    throw EngineError(ErrorCode::system_error, fmt::format("{} did not {} in time", net.name(), what),
+                      "leave the engine out with SCCL_NET, or see its own settings");
 }
 
 // Whether accept() waits until a peer connects. If it does, a peer connects, so that it returns.
@@ -115,8 +117,9 @@ void move_message(Net& net, Pair& pair, const Place& from, const Place& to, std:
     if (receive && !received) {
       if (const auto bytes = pair.receiver->test(receive)) {
         if (*bytes != length)
-          fail(ErrorCode::system_error, "{} delivered {} bytes of a message of {}: leave it out with SCCL_NET",
-               net.name(), *bytes, length);
+          throw EngineError(ErrorCode::system_error,
+                            fmt::format("{} delivered {} bytes of a message of {}", net.name(), *bytes, length),
+                            kLeaveOut);
         received = true;
       }
     }
@@ -128,8 +131,8 @@ void move_message(Net& net, Pair& pair, const Place& from, const Place& to, std:
 
 void check_data(const Net& net, const std::vector<std::byte>& came, std::size_t length) {
   if (came != test_message(length))
-    fail(ErrorCode::system_error, "{} delivered wrong data in a message of {} bytes: leave it out with SCCL_NET",
-         net.name(), length);
+    throw EngineError(ErrorCode::system_error,
+                      fmt::format("{} delivered wrong data in a message of {} bytes", net.name(), length), kLeaveOut);
 }
 
 void move_message(Net& net, Pair& pair, std::size_t length, Deadline deadline) {
@@ -167,8 +170,10 @@ void try_in_child(const std::function<std::unique_ptr<Net>()>& open, const std::
     poll(nullptr, 0, 1);
   }
   if (WIFSIGNALED(status))
-    fail(ErrorCode::system_error, "{} crashed with signal {} ({}) when it was tried: leave it out with SCCL_NET=ucx",
-         name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    throw EngineError(ErrorCode::system_error,
+                      fmt::format("{} crashed with signal {} ({}) when it was tried", name, WTERMSIG(status),
+                                  strsignal(WTERMSIG(status))),
+                      kLeaveOut);
 }
 
 // Shared by the thread and its caller. The thread may outlive the call.
@@ -222,7 +227,7 @@ std::unique_ptr<Net> opened_and_tested(std::function<std::unique_ptr<Net>()> ope
   std::unique_lock lock(attempt->mutex);
   // The thread has the same deadline and reports better errors, so wait a little longer.
   if (!attempt->ended.wait_for(lock, limit + limit / 4, [&] { return attempt->over; }))
-    fail(ErrorCode::system_error, "{} hung inside a call when it was tried: leave it out with SCCL_NET=ucx", name);
+    throw EngineError(ErrorCode::system_error, fmt::format("{} hung inside a call when it was tried", name), kLeaveOut);
   if (attempt->error) std::rethrow_exception(attempt->error);
   return std::move(attempt->net);
 }

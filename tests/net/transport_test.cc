@@ -196,6 +196,43 @@ TEST_CASE("a peer that connects and cannot be reached is named with its host") {
   CHECK_THAT(told, Catch::Contains("rank 1 on host host1") && Catch::Contains("no way back"));
 }
 
+TEST_CASE("a plugin that fails in a call is told with rank, host, peer and its answer, and the remedy comes last") {
+  const auto schedule = planners::find("one-hop")->plan(topology::host(2), Collective::allreduce, 0);
+  const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);
+  World world(2);
+  std::vector<std::string> told(2);
+  const FaultyPlugin faulty("fail:200");
+  on_ranks(world, [&](Rank rank) {
+    NetRank self(world, rank, {"plugin v11", [] { return open_plugin(11); }});
+    std::vector<u32> input(1000), output(1000);
+    try {
+      for (u32 call = 1;; ++call) self.run({*schedule, program, kCollective, kSimple, kSlotBytes}, call, input, output);
+    } catch (const sccl::Error&) {
+    }
+    world.failed = true;  // the other one waits in vain
+    const auto* const failure = self.transport->failure(1 - rank);
+    const auto limit = Deadline::in(std::chrono::seconds(20));
+    while (failure != nullptr && told[static_cast<std::size_t>(rank)].empty() && !limit.passed()) {
+      try {
+        failure->check("AllReduce(count=1000)");
+      } catch (const sccl::Error& error) {
+        told[static_cast<std::size_t>(rank)] = error.what();
+      }
+    }
+  });
+  INFO(told[0] << "\n" << told[1]);
+  // One of both met the failure, the other one at most its end.
+  const Rank rank = told[0].find("ncclSystemError") != std::string::npos ? 0 : 1;
+  const std::string& text = told[static_cast<std::size_t>(rank)];
+  CHECK_THAT(text, Catch::StartsWith(fmt::format("rank {0} lost its connection to rank {1} on host host{1}: the net "
+                                                 "plugin TestTCP answered ",
+                                                 rank, 1 - rank)));
+  CHECK_THAT(text,
+             Catch::EndsWith(" with 2 (ncclSystemError) in AllReduce(count=1000): look at that rank's output, and "
+                             "at the network between the hosts; see the plugin's own messages with "
+                             "NCCL_DEBUG=INFO, or leave it out with SCCL_NET=ucx"));
+}
+
 TEST_CASE("ranks that a failed one leaves alone end with its error") {
   World world(3);
   CHECK_THROWS_WITH(on_ranks(world,

@@ -20,6 +20,8 @@
 namespace sccl::net::plugin {
 namespace {
 
+constexpr const char* kLeaveOut = "set SCCL_NET=ucx";
+
 // Levels and subsystems are NCCL's numbers, which base/settings/log.h uses, too.
 void log_line(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
   const auto as_level = static_cast<log::Level>(level);
@@ -82,10 +84,10 @@ class Session {
 
   void check(abi::Result result, ErrorCode code, const char* what) const {
     if (result == 0) return;
-    fail(code,
-         "the net plugin {} answered {} with {} ({}): see its own messages with NCCL_DEBUG=INFO, or leave it out with "
-         "SCCL_NET=ucx",
-         table().name(), what, result, result_name(result));
+    throw EngineError(
+        code,
+        fmt::format("the net plugin {} answered {} with {} ({})", table().name(), what, result, result_name(result)),
+        "see the plugin's own messages with NCCL_DEBUG=INFO, or leave it out with SCCL_NET=ucx");
   }
 
  private:
@@ -337,11 +339,13 @@ class PluginNet final : public Net {
     }
     if (!devices_.empty()) return;
     if (!offloaded.empty())
-      fail(ErrorCode::system_error,
-           "the net plugin {} serves {} only with a protocol inside device kernels, which this library does not have: "
-           "set SCCL_NET=ucx",
-           name_, offloaded);
-    fail(ErrorCode::system_error, "the net plugin {} found no device on this host: set SCCL_NET=ucx", name_);
+      throw EngineError(ErrorCode::system_error,
+                        fmt::format("the net plugin {} serves {} only with a protocol inside device kernels, which "
+                                    "this library does not have",
+                                    name_, offloaded),
+                        kLeaveOut);
+    throw EngineError(ErrorCode::system_error, fmt::format("the net plugin {} found no device on this host", name_),
+                      kLeaveOut);
   }
 
   const std::string& name() const override { return name_; }

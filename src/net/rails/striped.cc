@@ -22,7 +22,9 @@ auto on_rail(const std::string& name, Action&& action) {
   try {
     return action();
   } catch (const Error& error) {
-    fail(error.code(), "over {}: {}", name, error.what());
+    const std::string text = fmt::format("over {}: {}", name, happened(error));
+    if (remedy(error).empty()) throw Error(error.code(), text);
+    throw EngineError(error.code(), text, remedy(error));
   }
 }
 

@@ -83,8 +83,8 @@ bool NetTransport::attempt(Rank peer, Action&& action) {
   } catch (const Error& error) {
     Remote& with = remote(peer);
     with.failure = Failure{fmt::format("rank {} lost its connection to rank {} on host {}: {}", setup_.rank, peer,
-                                       setup_.peers.hosts[static_cast<std::size_t>(peer)], error.what()),
-                           std::chrono::steady_clock::now()};
+                                       setup_.peers.hosts[static_cast<std::size_t>(peer)], net::happened(error)),
+                           std::chrono::steady_clock::now(), net::remedy(error)};
     log::info(log::Subsystem::net, "{}", with.failure->text);
     with.link->close();
     return true;
@@ -189,10 +189,9 @@ ProgressThread::Pass NetTransport::pass() {
       note_sent();
     }
     return unsent().empty() && guests_.empty() ? ProgressThread::Pass::settled : ProgressThread::Pass::waits;
-  } catch (const Error& error) {
+  } catch (const Error&) {
     // The engine as a whole: every link is lost.
-    for (const Rank peer : std::vector<Rank>(open_))
-      attempt(peer, [&]() -> bool { fail(error.code(), "{}", error.what()); });
+    for (const Rank peer : std::vector<Rank>(open_)) attempt(peer, []() -> bool { throw; });
     open_.clear();
     return ProgressThread::Pass::moved;
   }
@@ -207,8 +206,8 @@ void NetTransport::note_sent() {
 
 void NetTransport::Failure::check(const std::string& call) const {
   if (std::chrono::steady_clock::now() - since <= kReasonTime) return;
-  fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts", text,
-       call);
+  fail(ErrorCode::remote_error, "{} in {}: look at that rank's output, and at the network between the hosts{}", text,
+       call, remedy.empty() ? "" : "; " + remedy);
 }
 
 const NetTransport::Failure* NetTransport::failure(Rank peer) const {

@@ -100,6 +100,7 @@ class NetTransport final : public HostTransport {
   struct Failure {
     std::string text;
     std::chrono::steady_clock::time_point since;
+    std::string remedy;  // the engine's; may be empty
     // Throws remote_error after that moment, for a call (`text`) that waits for the peer.
     void check(const std::string& call) const;
   };
