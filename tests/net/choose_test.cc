@@ -9,7 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -112,6 +115,23 @@ TEST_CASE("a network that is named is looked for among the plugins") {
   CHECK(offer(by_name).engines.at(0).key == "plugin:TestTCP");
   by_name.network = "OtherNet";
   CHECK(refusal(by_name).find("is the network TestTCP, not OtherNet") != std::string::npos);
+}
+
+// UCX reads its files once in a process, so the test runs itself again.
+TEST_CASE("transports that a file of UCX's settings names are UCX's, as those of UCX_TLS are") {
+  if (std::getenv("UCX_CONFIG_DIR") != nullptr) {
+    CHECK_THAT(ucx_refusal({}), Catch::Contains("UCX_TLS=self (of a file ucx.conf) has self"));
+    return;
+  }
+  char folder[] = "/tmp/sccl-ucx-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string file = std::string(folder) + "/ucx.conf";
+  std::ofstream(file) << "UCX_TLS=self\n";
+  const std::string again = fmt::format("UCX_CONFIG_DIR={} '{}' 'transports that a file of UCX*'", folder,
+                                        std::filesystem::read_symlink("/proc/self/exe").string());
+  CHECK(std::system(again.c_str()) == 0);
+  ::unlink(file.c_str());
+  ::rmdir(folder);
 }
 
 TEST_CASE("NCCL's own transports by name leave the choice as it is") {

@@ -71,6 +71,7 @@ Library load() {
   look_up(ucp, "ucp_config_read", l.config_read);
   look_up(ucp, "ucp_config_release", l.config_release);
   look_up(ucp, "ucp_config_modify", l.config_modify);
+  look_up(ucp, "ucp_config_print", l.config_print);
   look_up(ucp, "ucp_init_version", l.init_version);
   look_up(ucp, "ucp_cleanup", l.cleanup);
   look_up(ucp, "ucp_context_print_info", l.context_print_info);

@@ -33,7 +33,6 @@ namespace sccl::net::ucx {
 namespace {
 
 constexpr const char* kDevices = "UCX_NET_DEVICES";
-constexpr const char* kTransports = "UCX_TLS";
 constexpr const char* kPortRange = "UCX_TCP_PORT_RANGE";
 constexpr const char* kInterfaces = "/sys/class/net/";
 constexpr int kPlentyOfPorts = 4096;  // with so many, ranks of a host need not open their ports in turn
@@ -231,18 +230,26 @@ std::vector<std::string> local_transports(const std::string& listing) {
   return left;
 }
 
-void check_transports(const std::string& listing) {
+std::optional<GivenSetting> given_setting(const std::string& settings, const std::string& name,
+                                          const std::string& usual) {
+  if (const char* const value = std::getenv(name.c_str())) return GivenSetting{name + "=" + value};
+  std::istringstream lines(settings);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(name + "=") && line != name + "=" + usual) return GivenSetting{line + " (of a file ucx.conf)"};
+  return std::nullopt;
+}
+
+void check_transports(const std::string& listing, const std::optional<GivenSetting>& asked) {
   const std::vector<std::string> left = local_transports(listing);
   if (left.empty()) return;
-  const char* const asked = std::getenv(kTransports);
-  if (asked == nullptr)
+  if (!asked)
     fail(ErrorCode::system_error,
          "UCX has {} alone, none of which reaches another host: this host has {}: bring a network interface up, or "
          "install a UCX with tcp",
          fmt::join(left, ", "), text_of(devices_here()));
   fail(ErrorCode::invalid_usage,
-       "UCX with {}={} has {} alone, none of which reaches another host: add tcp, or unset {}", kTransports, asked,
-       fmt::join(left, ", "), kTransports);
+       "UCX with {} has {} alone, none of which reaches another host: add tcp, or leave the setting out", asked->text,
+       fmt::join(left, ", "));
 }
 
 PortTurn::PortTurn(int ports, Deadline deadline) {

@@ -79,13 +79,14 @@ void set_tcp(const Library& ucp, ucp_config_t* config, const std::string& name, 
   ucp.config_modify(config, (minor < kFirstMinorWithPrefixes ? name : "TCP_" + name).c_str(), value.c_str());
 }
 
-// The transports and devices that UCX would use.
-std::string listing_of(const Library& ucp, ucp_context_h context) {
+// What UCX prints.
+template <typename Print>
+std::string printed(Print&& print) {
   char* text = nullptr;
   std::size_t bytes = 0;
   std::FILE* const stream = ::open_memstream(&text, &bytes);
   if (stream == nullptr) return "";
-  ucp.context_print_info(context, stream);
+  print(stream);
   std::fclose(stream);
   const std::unique_ptr<char, decltype(&std::free)> owned(text, &std::free);
   return {text, bytes};
@@ -160,8 +161,11 @@ bool Worker::create(const Options& options, Deadline limit) {
   if (!options.devices.empty()) ucp_.config_modify(config, "NET_DEVICES", options.devices.c_str());
   // Ranks of one host use this library's own memory. UCX would take 4.3 MB of /dev/shm for each worker, and fails where
   // that is full, small (64 MB in containers) or not writable.
-  if (std::getenv("UCX_TLS") == nullptr) ucp_.config_modify(config, "TLS", "^sm");
-  if (!options.rdma && std::getenv("UCX_ZCOPY_THRESH") == nullptr)
+  const std::string settings =
+      printed([&](std::FILE* to) { ucp_.config_print(config, to, nullptr, UCS_CONFIG_PRINT_CONFIG); });
+  const std::optional<GivenSetting> transports = given_setting(settings, "UCX_TLS", "all");
+  if (!transports) ucp_.config_modify(config, "TLS", "^sm");
+  if (!options.rdma && !given_setting(settings, "UCX_ZCOPY_THRESH", "auto"))
     ucp_.config_modify(config, "ZCOPY_THRESH", kTcpZeroCopyThreshold);
   if (!options.rdma && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr)
     set_tcp(ucp_, config, "RX_SEG_SIZE", std::to_string(kTcpSegmentBytes));
@@ -175,17 +179,16 @@ bool Worker::create(const Options& options, Deadline limit) {
   params.name = "libsccl";
   const ucs_status_t made = ucp_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   ucp_.config_release(config);
-  const char* const transports = std::getenv("UCX_TLS");
   const char* const what =
       options.devices.empty() ? "find a network device" : "use the network devices that were chosen";
-  if (made != UCS_OK && transports != nullptr)
-    fail(ErrorCode::invalid_usage, "UCX could not {} with UCX_TLS={}: {}: correct or unset UCX_TLS", what, transports,
-         text_of(made));
+  if (made != UCS_OK && transports)
+    fail(ErrorCode::invalid_usage, "UCX could not {} with {}: {}: correct the setting or leave it out", what,
+         transports->text, text_of(made));
   check(made, what);
 
-  const std::string listing = listing_of(ucp_, context_);
-  if (transports == nullptr && !limit.passed() && !local_transports(listing).empty()) return false;
-  check_transports(listing);
+  const std::string listing = printed([&](std::FILE* to) { ucp_.context_print_info(context_, to); });
+  if (!transports && !limit.passed() && !local_transports(listing).empty()) return false;
+  check_transports(listing, transports);
 
   // UCX listens on one port for each interface, and is at it when the worker has been made.
   const PortTurn turn(options.devices.empty() ? count_interfaces() : count_of(options.devices),
