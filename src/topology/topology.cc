@@ -13,6 +13,11 @@ namespace {
 constexpr std::array<std::string_view, 5> kLinkClasses{"nvlink", "xgmi", "pcie", "shm", "net"};
 constexpr std::array<std::string_view, 6> kSwitchKinds{"unknown", "nvswitch", "pcie", "cpu", "nic", "fabric"};
 
+// No links are like that, and times and rates of packings on such ones have no representation.
+constexpr double kLeastRate = 1e-6;  // GB/s
+constexpr double kMostRate = 1e6;
+constexpr double kMostLatency = 1e9;  // us
+
 void validate_link(const Topology& topology, const Link& link) {
   const auto in_range = [&](Node node) { return node >= 0 && node < topology.nodes(); };
   if (!in_range(link.src) || !in_range(link.dst) || link.src == link.dst)
@@ -26,6 +31,11 @@ void validate_link(const Topology& topology, const Link& link) {
     fail(ErrorCode::invalid_argument,
          "topology '{}': link {}->{} has gbytes_per_s {} and alpha_us {}: both must be finite and not negative",
          topology.name, link.src, link.dst, link.gbytes_per_s, link.alpha_us);
+  const bool has_rate = link.gbytes_per_s > 0;  // only distances count where links have none
+  if ((has_rate && link.gbytes_per_s < kLeastRate) || link.gbytes_per_s > kMostRate || link.alpha_us > kMostLatency)
+    fail(ErrorCode::invalid_argument,
+         "topology '{}': link {}->{} has gbytes_per_s {} and alpha_us {}: give {} to {} GB/s and at most {} us",
+         topology.name, link.src, link.dst, link.gbytes_per_s, link.alpha_us, kLeastRate, kMostRate, kMostLatency);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ struct Topology {
 };
 
 // Throws invalid_argument that names the link or set: a node out of range, a non-positive number of lanes, a negative
-// figure, or a link from a node to itself.
+// figure, one that no link has, or a link from a node to itself.
 void validate(const Topology& topology);
 
 // Every rank is joined to every other rank by one lane through the host's memory.

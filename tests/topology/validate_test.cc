@@ -43,6 +43,9 @@ TEST_CASE("each kind of impossible topology is refused with what is wrong") {
       {"a negative rate", [](Topology& t) { t.links[0].gbytes_per_s = -1; }, "finite and not negative"},
       {"a negative latency", [](Topology& t) { t.links[0].alpha_us = -1; }, "finite and not negative"},
       {"an infinite rate", [&](Topology& t) { t.links[0].gbytes_per_s = kInfinite; }, "finite and not negative"},
+      {"a rate that no link has", [](Topology& t) { t.links[0].gbytes_per_s = 1e18; }, "1e-06 to 1000000 GB/s"},
+      {"next to no rate", [](Topology& t) { t.links[0].gbytes_per_s = 1e-300; }, "1e-06 to 1000000 GB/s"},
+      {"a latency of hours", [](Topology& t) { t.links[0].alpha_us = 1e10; }, "at most 1000000000 us"},
       {"a shared set without lanes",
        [](Topology& t) {
          t.shared.push_back({0, {{0, 1}}});
