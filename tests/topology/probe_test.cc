@@ -191,6 +191,15 @@ TEST_CASE("a box without NVLinks is its PCI tree") {
   CHECK(nic_paths(found.system).at(0).name == "ens1");
 }
 
+TEST_CASE("a host without devices has parts, too") {
+  FakeMachine machine("no devices");
+  machine.root.cpus("GenuineIntel", 6, 143, 1);
+  const Machine detected = detect(look(machine.sources), std::nullopt, {}, 4);
+  REQUIRE(detected.topology.ranks == 4);
+  const std::vector<int> two{1, 3};
+  CHECK(part_of(detected, two).topology.ranks == 2);
+}
+
 TEST_CASE("a virtual machine that hides its NVSwitches and its PCI tree still has them") {
   FakeMachine machine("vm");
   machine.root.cpus("GenuineIntel", 6, 143, 1);

@@ -101,6 +101,7 @@ Machine part_of(const Machine& machine, std::span<const int> devices) {
   Machine part{subset(machine.topology, devices), std::nullopt};
   if (!machine.system) return part;
   const std::vector<std::string> busids = gpu_busids(*machine.system);
+  if (busids.empty()) return part;  // a host without devices, whose ranks share its memory
   std::vector<std::string> kept;
   Element system = *machine.system;
   for (std::size_t rank = 0; rank < devices.size(); ++rank) {
