@@ -145,3 +145,19 @@ TEST_CASE("a switch between one host and other switches is a NIC, unless it join
     CHECK(cluster.racks.size() == (above ? 1u : 3u));
   }
 }
+
+TEST_CASE("NICs of one host on switches that nothing joins are named") {
+  Topology machine;
+  machine.name = "rails";
+  machine.ranks = 4;
+  machine.switches = 2;
+  const auto join = [&](Node a, Node b, topology::LinkClass kind) {
+    for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+      machine.links.push_back({src, dst, 1, 10, 1, kind});
+  };
+  for (const Rank first : {0, 2}) join(first, first + 1, topology::LinkClass::nvlink);
+  for (const Rank rank : {0, 1, 2, 3}) join(rank, 4 + rank % 2, topology::LinkClass::net);
+  const Cluster cluster = topology::cluster_of(machine);
+  CHECK_THROWS_WITH(topology::require_network(machine, cluster),
+                    Catch::Contains("NICs of ranks 0 and 1, which share a host") && Catch::Contains("4 and 5"));
+}

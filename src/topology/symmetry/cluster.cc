@@ -443,10 +443,18 @@ void require_network(const Topology& topology, const Cluster& cluster) {
   for (Rank rank = 0; rank < topology.ranks; ++rank) {
     const Attachment& one = cluster.attachments[at(rank)];
     if (!one.attached() || (from_first[at(one.leaf)] && to_first[at(one.leaf)])) continue;
+    const int host = cluster.host_of[at(rank)];
+    const Rank other = cluster.hosts[0][at(cluster.ports(0).front())];
+    if (host == 0)
+      fail(
+          ErrorCode::invalid_argument,
+          "topology '{}': the network does not join the NICs of ranks {} and {}, which share a host: add links between "
+          "their switches, {} and {}",
+          topology.name, other, rank, first_leaf, one.leaf);
     fail(ErrorCode::invalid_argument,
          "topology '{}': the network does not join the host of ranks {} with that of rank {}: add links between their "
-         "switches",
-         topology.name, list(cluster.hosts[at(cluster.host_of[at(rank)])]), cluster.hosts[0].front());
+         "switches, {} and {}",
+         topology.name, list(cluster.hosts[at(host)]), other, one.leaf, first_leaf);
   }
 }
 
