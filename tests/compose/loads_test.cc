@@ -28,7 +28,9 @@ TEST_CASE("the closed form's busiest link is about that of the flat form, where 
         INFO(one.name() << " for " << info(collective).name << " on " << machine.name);
         CHECK(one.cost.busy_us(1) > 0.8 * flat);
         CHECK(one.cost.busy_us(1) < (one.name().starts_with("levels/leaders") ? 1.4 : 1.1) * flat);
-        with_entries += one.name().find("entries") != std::string::npos ? 1 : 0;
+        // Those by NICs are for hosts that differ, however fast their links.
+        const bool by_nics = one.name().find("-by-nics") != std::string::npos;
+        with_entries += !by_nics && one.name().find("entries") != std::string::npos ? 1 : 0;
       }
     CHECK((with_entries > 0) == (machine.name.find("pcie") != std::string::npos));
   }

@@ -13,7 +13,6 @@
 #include "portfolio/composites/framings.h"
 #include "portfolio/composites/shapes.h"
 #include "portfolio/flat/candidate.h"
-#include "portfolio/host/near_ports.h"
 #include "portfolio/host/root_forest.h"
 #include "portfolio/links/shares.h"
 #include "treegen/schedules/to_schedule.h"
@@ -25,10 +24,9 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-constexpr int kManyFrames = 16;                  // use the turns of hosts evenly together, if not each by itself
-constexpr int kShortRing = 4;                    // hosts
-constexpr int kMostAlltoallRanks = 1 << 15;      // whose pairs are as many as the chunks that are counted
-constexpr std::ptrdiff_t kMostKindsOfPorts = 4;  // whose levels take tens of milliseconds each to find
+constexpr int kManyFrames = 16;              // use the turns of hosts evenly together, if not each by itself
+constexpr int kShortRing = 4;                // hosts
+constexpr int kMostAlltoallRanks = 1 << 15;  // whose pairs are as many as the chunks that are counted
 
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
@@ -91,64 +89,6 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
   if (has_levels()) plan_hosts();
 }
 
-void CompositePlanner::plan_hosts() {
-  std::map<std::pair<topology::Node, topology::Node>, int> users;
-  for (const topology::Attachment& one : cluster_->attachments)
-    for (const auto& edge : one.up) ++users[edge];
-  const schedule::EdgeIndex& edges = costs_->edges();
-  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
-    compose::Host host;
-    host.ranks = cluster_->hosts[index];
-    std::vector<double> shares;
-    for (const Rank rank : host.ranks) {
-      const topology::Attachment& way = cluster_->attachments[at(rank)];
-      double share = way.attached() ? 1e30 : 0;
-      for (const auto& edge : way.up) {
-        const double rate = edges[edges.find(edge)].gbytes_per_s;
-        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
-      }
-      shares.push_back(share);
-    }
-    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
-    const bool equal = *least > 0 && *most < 1.01 * *least;
-    host.ports = in_proportion(shares);
-    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
-    if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
-    host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
-    hosts_.push_back(std::move(host));
-  }
-  outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
-  plan_racks();
-  plain_ = levels_;
-}
-
-// By links and by the parts of the data that come and go at each device; empty: all alike.
-int CompositePlanner::kind_of(int links, std::vector<double> parts) {
-  const auto known = std::ranges::find(kinds_, std::pair(links, parts));
-  if (known != kinds_.end()) return static_cast<int>(known - kinds_.begin());
-  const auto of_ports = std::ranges::count_if(kinds_, [](const auto& one) { return !one.second.empty(); });
-  if (!parts.empty() && of_ports >= kMostKindsOfPorts) return kind_of(links, {});
-  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts));
-  kinds_.emplace_back(links, std::move(parts));
-  if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
-  level_choices_ = std::max(level_choices_, levels_.back().size());
-  return static_cast<int>(levels_.size()) - 1;
-}
-
-// Found once for hosts with equal links and NICs; hosts of further kinds have none.
-std::vector<std::vector<int>> CompositePlanner::ports_near(const compose::Host& host, int links,
-                                                           const std::vector<double>& nics) {
-  const auto known = std::ranges::find(near_, std::pair(links, nics), &NearPorts::first);
-  if (known != near_.end()) return known->second;
-  std::vector<std::vector<int>> found(host.ranks.size());
-  if (std::ssize(near_) < kMostKindsOfPorts) {
-    const auto others = static_cast<double>(topology_->ranks) - static_cast<double>(host.ranks.size());
-    found = near_ports(cluster_->kinds[at(links)], levels_[at(host.kind)].front().kind->between, nics, others);
-    near_.emplace_back(std::pair(links, nics), found);
-  }
-  return found;
-}
-
 // Few enough ranks for flat forms.
 bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatRanks; }
 
@@ -175,7 +115,7 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
     std::vector<double> nics = nic_rates(host);
     for (double& rate : nics) rate *= part;
     return Forest{name, root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]), frames,
-                  entries > 1 || (!simulated() && level_without_ != kNoLevel) ? level_without_ : kNoLevel};
+                  entries > 1 || !simulated() ? level_of_roots() : kNoLevel};
   };
   std::vector<Forest> result;
   if (simulated()) {
@@ -190,8 +130,8 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
       return better;
     };
     const bool by_entries =
-        level_without_ != kNoLevel &&
-        prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_without_].kind),
+        level_of_roots() != kNoLevel &&
+        prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_of_roots()].kind),
                     kManyForestFrames));
     if (!by_entries) prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
   }
@@ -199,12 +139,18 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
   return result;
 }
 
+// Of the levels with entries for Broadcast and Reduce, the one that forests are made for if there are many hosts.
+std::size_t CompositePlanner::level_of_roots() const {
+  const auto [of_weakest, of_own_nics] = levels_without_;
+  return of_own_nics != kNoLevel ? of_own_nics : of_weakest;
+}
+
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   if (has_own_data(level))
     return collective == Collective::allgather || collective == Collective::reducescatter ||
            (collective == Collective::allreduce && !simulated());
   if (is_for_both_ways(level)) return collective == Collective::allreduce;
-  if (level == level_without_) return collective == Collective::broadcast || collective == Collective::reduce;
+  if (has_no_own_data(level)) return collective == Collective::broadcast || collective == Collective::reduce;
   return true;
 }
 
@@ -267,28 +213,6 @@ const HostLevel& CompositePlanner::naming(std::size_t level) const {
   for (std::size_t kind = 0; kind < levels_.size(); ++kind)
     if (of(kind).kind->has_entries()) return of(kind);
   return of(naming_kind_);
-}
-
-void CompositePlanner::plan_racks() {
-  std::map<topology::Node, std::size_t> rack_of_leaf;
-  std::set<std::pair<topology::Node, topology::Node>> to_hosts;
-  for (std::size_t rack = 0; rack < cluster_->racks.size(); ++rack)
-    for (const int host : cluster_->racks[rack])
-      for (const Rank rank : hosts_[at(host)].ranks) {
-        const topology::Attachment& way = cluster_->attachments[at(rank)];
-        if (way.attached()) rack_of_leaf.emplace(way.leaf, rack);
-        to_hosts.insert(way.down.begin(), way.down.end());
-      }
-  rack_gbytes_per_s_.assign(cluster_->racks.size(), 0);
-  const schedule::EdgeIndex& edges = costs_->edges();
-  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
-    const auto [src, dst] = edges[edge].ends;
-    const auto from = rack_of_leaf.find(src);
-    if (from == rack_of_leaf.end() || to_hosts.contains({src, dst})) continue;
-    const auto to = rack_of_leaf.find(dst);
-    if (to == rack_of_leaf.end() || to->second != from->second)
-      rack_gbytes_per_s_[from->second] += edges[edge].gbytes_per_s;
-  }
 }
 
 // Of racks with different links the hosts of the better joined ones are roots, which pass more; of hosts with different
@@ -509,7 +433,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
             add(result, variant);
           }
           if (at_root.empty()) continue;
-          const bool with_entries = level == level_without_;
+          const bool with_entries = has_no_own_data(level);
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
           add(result, variant);
           variant.at_root = scattered_at_root;
@@ -521,6 +445,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (!racks && sends_once && worth_it && shallow) add_forests(result, of_shape, forests);
       }
     }
+    if (is_for_own_nics(level)) continue;  // long data, which leaders delay; a butterfly knows no entries
     if (collective != Collective::allreduce) {
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
@@ -535,26 +460,41 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   return result;
 }
 
-// Trees of roots, where they leave the links between hosts less busy than every shape. A butterfly has no frames.
+// Trees of roots, where they leave the links between hosts less busy than every shape. Where hosts differ in entries,
+// than every shape of hosts with these entries. A butterfly has no trees.
+const OuterTrees* CompositePlanner::outer_trees(const std::vector<CompositeCandidate>& others,
+                                                const compose::Composite& one) {
+  constexpr double kLessBusy = 0.98;
+  constexpr double kUnequal = 1.02;
+  std::vector<double> entries;
+  for (int host = 0; host < static_cast<int>(hosts_.size()); ++host) entries.push_back(compose::entries_of(one, host));
+  const auto [least, most] = std::ranges::minmax_element(entries);
+  const bool differ = *most > kUnequal * *least;
+  if (!differ) entries.clear();
+  const OuterTrees* outer = outer_->find(one.collective, cluster_->host_of[at(one.root)], entries);
+  if (outer == nullptr) return nullptr;
+  const bool better = std::ranges::all_of(others, [&](const CompositeCandidate& other) {
+    if (other.composite->meeting != Meeting::trees || (differ && other.composite->kinds != one.kinds)) return true;
+    return outer->us_per_byte <= kLessBusy * other.cost.network_us_per_byte;
+  });
+  return better ? outer : nullptr;
+}
+
 void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
                                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                                   const std::vector<Forest>& forests) {
-  constexpr double kLessBusy = 0.98;
-  const OuterTrees* outer = outer_->find(collective, cluster_->host_of[at(root)]);
-  if (outer == nullptr) return;
-  for (const CompositeCandidate& one : result)
-    if (one.composite->meeting == Meeting::trees && outer->us_per_byte > kLessBusy * one.cost.network_us_per_byte)
-      return;
   const bool one_root = passes_whole(collective);
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
+    const OuterTrees* outer = outer_trees(result, base(collective, root, level));
+    if (outer == nullptr) continue;
     const Variant packed{.collective = collective, .root = root, .level = level, .outer = outer};
     for (const Framing& frames : frames_for(packed)) {
       Variant variant = packed;
       variant.frames = frames;
       if (frames.frames == 1 || !one_root) add(result, variant);
       if (at_root.empty()) continue;
-      variant.at_root = at_root[level == level_without_ ? 0 : std::min(level, at_root.size() - 1)];
+      variant.at_root = at_root[has_no_own_data(level) ? 0 : std::min(level, at_root.size() - 1)];
       add(result, variant);
     }
     add_forests(result, packed, forests);
@@ -564,7 +504,7 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
 // What the root's host does goes by trees over its devices, of which some get data back.
 void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
                                    const std::vector<Forest>& forests) const {
-  if (of_hosts.level != 0 && of_hosts.level != level_without_) return;
+  if (of_hosts.level != 0 && !has_no_own_data(of_hosts.level)) return;
   for (const Forest& forest : forests) {
     if (forest.level != kNoLevel && forest.level != of_hosts.level) continue;
     for (const Framing& frames : forest.frames) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <span>
@@ -48,13 +49,25 @@ class CompositePlanner {
   struct Forest;
   struct Variant;
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
-  std::vector<std::size_t> kinds_for_entries() const;
+  // What brings data to a host with entries: as much as the weakest host gets, or what its own NICs bring.
+  enum class Nics : std::uint8_t { alike, own };
+  std::vector<bool> kinds_of_ports_only() const;
+  std::vector<std::size_t> kinds_for_entries(Nics nics) const;
+  double gbytes_per_s_of_kind(std::size_t kind) const;
   void add_levels_with_entries(Collective collective);
-  std::size_t level_with_entries(Collective collective, double gbytes_per_s);
+  std::size_t level_with_entries(Collective collective, Nics nics, double gbytes_per_s);
+  std::size_t level_of_own_nics(Collective collective);
   std::size_t level_where_slow(Collective collective);
   bool has_own_data(std::size_t level) const { return std::ranges::count(levels_with_own_data_, level) > 0; }
   bool is_for_both_ways(std::size_t level) const { return std::ranges::count(levels_for_both_ways_, level) > 0; }
+  bool has_no_own_data(std::size_t level) const { return std::ranges::count(levels_without_, level) > 0; }
+  bool is_for_own_nics(std::size_t level) const {
+    return level == levels_with_own_data_.back() || level == levels_for_both_ways_.back() ||
+           level == levels_without_.back();
+  }
+  std::size_t level_of_roots() const;
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<double> nic_rates(std::size_t host) const;
@@ -66,6 +79,7 @@ class CompositePlanner {
   void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                   const std::vector<Forest>& forests);
+  const OuterTrees* outer_trees(const std::vector<CompositeCandidate>& others, const compose::Composite& one);
   void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
                    const std::vector<Forest>& forests) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks, bool one_by_one) const;
@@ -91,10 +105,11 @@ class CompositePlanner {
   std::size_t level_choices_ = 1;
   std::size_t naming_kind_ = 0;  // one with the most levels, so that no two have the same name
   // Of levels_: with entries, where some of the data is a host's own, in one direction (AllGather) and in both
-  // (AllReduce), and where none is (Broadcast). The second ones are made for what a slow network brings.
-  std::array<std::size_t, 2> levels_with_own_data_{kNoLevel, kNoLevel};
-  std::array<std::size_t, 2> levels_for_both_ways_{kNoLevel, kNoLevel};
-  std::size_t level_without_ = kNoLevel;
+  // (AllReduce), and where none is (Broadcast). The second ones are made for what a slow network brings, the last ones
+  // for the NICs that each host has.
+  std::array<std::size_t, 3> levels_with_own_data_{kNoLevel, kNoLevel, kNoLevel};
+  std::array<std::size_t, 3> levels_for_both_ways_{kNoLevel, kNoLevel, kNoLevel};
+  std::array<std::size_t, 2> levels_without_{kNoLevel, kNoLevel};
   std::vector<compose::Host> hosts_;
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others

@@ -37,11 +37,10 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   if (!both_ways && !of_blocks) return as_list(kFrames);
   std::vector<Framing> result{{1}};
-  // Where links wait little for chunks, frames that all begin at once are best: no link waits for the first frame's next
-  // step before it passes the second frame's first one.
-  // All hosts add an AllReduce's data at once: with more steps between frames their links would be idle for some of
-  // them. In a ring frames of blocks follow one another closely if they are as many steps apart as there are hosts, or
-  // a part of them.
+  // Where links wait little for chunks, frames that all begin at once are best: no link waits for the first frame's
+  // next step before it passes the second frame's first one. All hosts add an AllReduce's data at once: with more steps
+  // between frames their links would be idle for some of them. In a ring frames of blocks follow one another closely if
+  // they are as many steps apart as there are hosts, or a part of them.
   std::set<int> steps{1, ring && both_ways ? std::min(2, steps_of_sums) : 2};
   if (ring && both_ways) steps.insert(std::min({steps_of_sums, hosts, compose::kMostFrameSteps}));
   if (ring && of_blocks)

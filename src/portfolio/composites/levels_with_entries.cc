@@ -1,8 +1,10 @@
 // Which kinds of hosts get levels with entries (portfolio/host/entries.h), and for which collectives.
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "compose/network/handed_over.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/host/entries.h"
 #include "schedule/simulation/cost.h"
@@ -13,42 +15,56 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kSlow = 0.98;                    // a network brings a host less than this part of what its NICs do
+constexpr double kAlike = 1.25;                   // hosts whose NICs differ by less: a device left out changes little
 constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
 
 }  // namespace
 
-// Kinds of hosts where every device has a NIC as good as the others', those with the slowest links first: no more than
-// there is time for.
-std::vector<std::size_t> CompositePlanner::kinds_for_entries() const {
+// By kind: whether every device of its hosts is a port, in proportion to its NIC.
+std::vector<bool> CompositePlanner::kinds_of_ports_only() const {
+  std::vector<bool> result(levels_.size(), true);
+  for (const compose::Host& host : hosts_) {
+    const std::vector<double> shares = compose::shares(host);
+    const std::vector<double>& parts = kinds_[at(host.kind)].second;
+    const bool fit = parts.empty() ? host.all_own() && host.ports.size() == host.ranks.size() : shares == parts;
+    if (!fit || *std::ranges::min_element(shares) <= 0) result[at(host.kind)] = false;
+  }
+  return result;
+}
+
+// Kinds of hosts where every device has a NIC, those with the slowest links first: no more than there is time for.
+std::vector<std::size_t> CompositePlanner::kinds_for_entries(Nics nics) const {
   std::vector<std::pair<double, std::size_t>> slowest;
+  const std::vector<bool> ports_only = kinds_of_ports_only();
   for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
-    const bool even = std::all_of(hosts_.begin(), hosts_.end(), [&](const compose::Host& host) {
-      return static_cast<std::size_t>(host.kind) != kind || (host.all_own() && host.ports.size() == host.ranks.size());
-    });
+    const bool alike = kinds_[kind].second.empty();
     const schedule::Schedule& copies = levels_[kind].front().kind->out;
-    if (even && copies.ranks > 1) slowest.emplace_back(-schedule::busiest_us_per_byte(copies) / copies.ranks, kind);
+    if (ports_only[kind] && (alike || nics == Nics::own) && copies.ranks > 1)
+      slowest.emplace_back(-schedule::busiest_us_per_byte(copies) / copies.ranks, kind);
   }
   std::sort(slowest.begin(), slowest.end());
-  slowest.resize(std::min(slowest.size(), kMostKindsWithEntries));
+  slowest.resize(std::min(slowest.size(), nics == Nics::own ? kMostKindsOfNics : kMostKindsWithEntries));
   std::vector<std::size_t> kinds;
   for (const auto& [busy, kind] : slowest) kinds.push_back(kind);
   return kinds;
 }
 
-// Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
-// as there, so that fewer pay for long data. Kinds of hosts that entries do not help keep their least busy level.
-std::size_t CompositePlanner::level_with_entries(Collective collective, double gbytes_per_s) {
-  const std::vector<std::size_t> kinds = kinds_for_entries();
+// Kinds of hosts that entries do not help keep their least busy level.
+std::size_t CompositePlanner::level_with_entries(Collective collective, Nics nics, double gbytes_per_s) {
+  const std::vector<std::size_t> kinds = kinds_for_entries(nics);
   const Halves halves = collective == Collective::allreduce ? Halves::together : Halves::apart;
-  // Chunks that take deep trees wait for one another, which a simulation shows.
-  const Packings packings = simulated() ? Packings::no : Packings::yes;
   const bool own_data = collective != Collective::broadcast;
   std::vector<std::optional<HostLevel>> found(levels_.size());
   for (const std::size_t kind : kinds) {
     const topology::Topology& links = cluster_->kinds[at(kinds_[kind].first)];
     const double home = own_data ? static_cast<double>(links.ranks) / topology_->ranks : 0;
-    found[kind] =
-        portfolio::level_with_entries(links, plain_[kind], gbytes_per_s / links.ranks, home, halves, packings);
+    std::vector<double> rates = kinds_[kind].second;
+    // Chunks that take deep trees wait for one another, which a simulation shows. Only they make use of unequal NICs.
+    const Packings packings = simulated() && rates.empty() ? Packings::no : Packings::yes;
+    if (rates.empty()) rates.assign(at(links.ranks), 1.0 / links.ranks);
+    for (double& rate : rates) rate *= nics == Nics::own ? gbytes_per_s_of_kind(kind) : gbytes_per_s;
+    found[kind] = portfolio::level_with_entries(links, plain_[kind], rates, home, halves, packings);
+    if (found[kind] && nics == Nics::own) found[kind]->name += "-by-nics";
   }
   if (std::none_of(found.begin(), found.end(), [](const auto& one) { return one.has_value(); })) return kNoLevel;
   const std::size_t place = level_choices_++;
@@ -59,10 +75,27 @@ std::size_t CompositePlanner::level_with_entries(Collective collective, double g
   return place;
 }
 
+// What the NICs of its weakest host bring.
+double CompositePlanner::gbytes_per_s_of_kind(std::size_t kind) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t host = 0; host < hosts_.size(); ++host)
+    if (at(hosts_[host].kind) == kind) least = std::min(least, host_gbytes_per_s_[host]);
+  return least;
+}
+
+// Data comes as fast as the host with the slowest NICs gets it. Where the network is slower, each entry costs as much
+// as there, so that fewer pay for long data.
 std::size_t CompositePlanner::level_where_slow(Collective collective) {
   const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
   const double into = outer_->gbytes_per_s_into_host(collective, topology_->ranks / static_cast<int>(hosts_.size()));
-  return into < kSlow * least ? level_with_entries(collective, into) : kNoLevel;
+  return into < kSlow * least ? level_with_entries(collective, Nics::alike, into) : kNoLevel;
+}
+
+// Hosts with better NICs than the weakest host, or with NICs of unequal rates, can afford more entries than that host.
+std::size_t CompositePlanner::level_of_own_nics(Collective collective) {
+  const auto [least, most] = std::minmax_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
+  const bool unequal = std::ranges::any_of(kinds_, [](const auto& kind) { return !kind.second.empty(); });
+  return unequal || *most > kAlike * *least ? level_with_entries(collective, Nics::own, 0) : kNoLevel;
 }
 
 // Only those that serve the collective: each takes milliseconds to find, and many planners are asked for one
@@ -74,13 +107,14 @@ void CompositePlanner::add_levels_with_entries(Collective collective) {
   const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
   if (!blocks && !one_root && collective != Collective::allreduce) return;
   const Collective copies = blocks ? Collective::allgather : one_root ? Collective::broadcast : Collective::allreduce;
-  if (!with_entries_.insert(copies).second || kinds_for_entries().empty()) return;
+  if (!with_entries_.insert(copies).second || kinds_for_entries(Nics::own).empty()) return;
   const double least = *std::min_element(host_gbytes_per_s_.begin(), host_gbytes_per_s_.end());
-  const std::size_t level = level_with_entries(copies, least);
+  const std::size_t of_own = level_of_own_nics(copies);
   if (one_root) {
-    level_without_ = level;
+    levels_without_ = {level_with_entries(copies, Nics::alike, least), of_own};
   } else {
-    (blocks ? levels_with_own_data_ : levels_for_both_ways_) = {level, level_where_slow(copies)};
+    const std::size_t level = level_with_entries(copies, Nics::alike, least);
+    (blocks ? levels_with_own_data_ : levels_for_both_ways_) = {level, level_where_slow(copies), of_own};
   }
 }
 

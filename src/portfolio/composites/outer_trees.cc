@@ -40,11 +40,13 @@ struct Weighted {
 class OuterProgram {
  public:
   // `roots` of which each has the part of the same place in `data`.
-  OuterProgram(const compose::HopUse& hops, OuterUse use, std::vector<int> roots, std::vector<double> data)
+  OuterProgram(const compose::HopUse& hops, OuterUse use, std::vector<int> roots, std::vector<double> data,
+               std::vector<double> entries)
       : hops_(hops),
         use_(use),
         roots_(std::move(roots)),
         data_(std::move(data)),
+        entries_(std::move(entries)),
         arcs_(arcs(hops.hosts())),
         search_(hops.hosts(), arcs_),
         program_(limits()) {
@@ -114,10 +116,11 @@ class OuterProgram {
   // Of a tree's edge from `parent` to `child`.
   template <typename Visit>
   void for_each_use(int parent, int child, Visit&& visit) const {
+    const double times = entries_.empty() ? 1 : entries_[at(child)];
     if (use_ != OuterUse::sums)
-      for (const auto& one : hops_.of(parent, child)) visit(one.row, one.us_per_byte);
+      for (const auto& one : hops_.of(parent, child)) visit(one.row, times * one.us_per_byte);
     if (use_ != OuterUse::copies)
-      for (const auto& one : hops_.of(child, parent)) visit(one.row, one.us_per_byte);
+      for (const auto& one : hops_.of(child, parent)) visit(one.row, times * one.us_per_byte);
   }
 
   // Links of the message from a host to another one.
@@ -128,7 +131,16 @@ class OuterProgram {
     return links(root, arc.src) + links(arc.src, arc.dst) - links(root, arc.dst);
   }
 
+  // Of `both`, what a tree costs depends on its root only if hosts differ in entries: then any host may be the root.
   std::pair<Tree, double> cheapest(const std::vector<double>& prices, std::size_t root) {
+    if (use_ != OuterUse::both || entries_.empty()) return cheapest_from(prices, roots_[root]);
+    std::pair<Tree, double> best{{}, std::numeric_limits<double>::infinity()};
+    for (int host = 0; host < hops_.hosts(); ++host)
+      if (auto one = cheapest_from(prices, host); one.second < best.second) best = std::move(one);
+    return best;
+  }
+
+  std::pair<Tree, double> cheapest_from(const std::vector<double>& prices, int root) {
     std::vector<double> exact;
     for (const topology::Arc& arc : arcs_) {
       exact.push_back(0);
@@ -139,11 +151,11 @@ class OuterProgram {
     constexpr double kParts = 1e12;
     std::vector<Amount> costs;
     for (std::size_t arc = 0; arc < exact.size(); ++arc) {
-      const double cost = exact[arc] + detour * links_more(roots_[root], arcs_[arc]);
+      const double cost = exact[arc] + detour * links_more(root, arcs_[arc]);
       costs.push_back(all > 0 ? static_cast<Amount>(std::llround(cost / all * kParts)) : 1);
     }
-    const std::vector<int> entering = search_.run(roots_[root], costs);
-    Tree tree{roots_[root], std::vector<Rank>(entering.size(), -1)};
+    const std::vector<int> entering = search_.run(root, costs);
+    Tree tree{root, std::vector<Rank>(entering.size(), -1)};
     double cost = 0;
     for (std::size_t host = 0; host < entering.size(); ++host) {
       if (entering[host] < 0) continue;
@@ -188,6 +200,7 @@ class OuterProgram {
   OuterUse use_;
   std::vector<int> roots_;
   std::vector<double> data_;
+  std::vector<double> entries_;
   std::vector<topology::Arc> arcs_;
   treegen::CheapestArborescence search_;
   PackingProgram program_;
@@ -306,7 +319,8 @@ compose::Tree by_positions(const Tree& tree) {
 
 }  // namespace
 
-std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use, const std::vector<double>& data) {
+std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use, const std::vector<double>& data,
+                                      const std::vector<double>& entries) {
   std::vector<int> roots;
   std::vector<double> parts;
   const double all = std::accumulate(data.begin(), data.end(), 0.0);
@@ -316,7 +330,7 @@ std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use,
     parts.push_back(use == OuterUse::both ? all : data[at(host)]);
   }
   if (hops.hosts() < 2 || hops.hosts() > kMostPackedHosts || roots.empty()) return std::nullopt;
-  OuterProgram program(hops, use, roots, parts);
+  OuterProgram program(hops, use, roots, parts, entries);
   const std::optional<double> least_us = program.solve();
   if (!least_us) return std::nullopt;
   const auto trees = program.trees();
@@ -341,7 +355,7 @@ std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use,
         result.of_roots[at(roots[root])].push_back(by_positions(one));
         continue;
       }
-      result.root_hosts.push_back(treegen::rerooted_at_centre(one).root);
+      result.root_hosts.push_back(entries.empty() ? treegen::rerooted_at_centre(one).root : one.root);
       for (int host = 0; host < hops.hosts(); ++host)
         result.of_roots[at(host)].push_back(by_positions(treegen::rerooted(one, host)));
     }
@@ -354,14 +368,14 @@ std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use,
 
 OuterPlanner::OuterPlanner(compose::CostModel& costs, const std::vector<compose::Host>& hosts) {
   for (const compose::Host& host : hosts) devices_.push_back(static_cast<double>(host.ranks.size()));
-  if (!costs.cluster().has_one_leaf() && hosts.size() > 2 && hosts.size() <= at(kMostPackedHosts))
-    hops_.emplace(costs, hosts);
+  one_speed_ = costs.cluster().has_one_leaf();
+  if (hosts.size() > 2 && hosts.size() <= at(kMostPackedHosts)) hops_.emplace(costs, hosts);
 }
 
-const OuterTrees* OuterPlanner::find(Collective collective, int root_host) {
-  if (!hops_) return nullptr;
+const OuterTrees* OuterPlanner::find(Collective collective, int root_host, const std::vector<double>& entries) {
+  if (!hops_ || (one_speed_ && entries.empty())) return nullptr;
   const bool rooted = info(collective).rooted;
-  const auto [known, inserted] = found_.emplace(std::pair(collective, rooted ? root_host : 0), std::nullopt);
+  const auto [known, inserted] = found_.emplace(std::tuple(collective, rooted ? root_host : 0, entries), std::nullopt);
   if (inserted) {
     std::vector<double> data = devices_;
     const double all = std::accumulate(data.begin(), data.end(), 0.0);
@@ -371,23 +385,23 @@ const OuterTrees* OuterPlanner::find(Collective collective, int root_host) {
     };
     switch (collective) {
       case Collective::allgather:
-        known->second = outer_trees(*hops_, OuterUse::copies, data);
+        known->second = outer_trees(*hops_, OuterUse::copies, data, entries);
         break;
       case Collective::reducescatter:
         for (double& one : data) one /= all;
-        known->second = outer_trees(*hops_, OuterUse::sums, data);
+        known->second = outer_trees(*hops_, OuterUse::sums, data, entries);
         break;
       case Collective::allreduce:
         for (double& one : data) one /= all;
-        known->second = outer_trees(*hops_, OuterUse::both, data);
+        known->second = outer_trees(*hops_, OuterUse::both, data, entries);
         break;
       case Collective::broadcast:
         one_root();
-        known->second = outer_trees(*hops_, OuterUse::copies, data);
+        known->second = outer_trees(*hops_, OuterUse::copies, data, entries);
         break;
       case Collective::reduce:
         one_root();
-        known->second = outer_trees(*hops_, OuterUse::sums, data);
+        known->second = outer_trees(*hops_, OuterUse::sums, data, entries);
         break;
       default:
         break;

@@ -5,11 +5,14 @@
 // the trees that carry most data of all roots together; trees are generated when they pay, as cheapest arborescences. A
 // message from host to host loads the hosts' NICs and the links on its way as in the cost of composites
 // (compose/cost/hop_use.h). Weights are rounded to a few turns that a root's chunks take.
+//
+// Hosts with several entries (compose::HostKind) get data as often from their parent. Where hosts have unequal numbers
+// of entries, trees matter on every network: a host with weak NICs has few children with many entries.
 #pragma once
 
 #include <map>
 #include <optional>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "compose/cost/hop_use.h"
@@ -32,9 +35,10 @@ struct OuterTrees {
 // With more hosts the trees of all roots take longer to find and more memory than a plan may.
 inline constexpr int kMostPackedHosts = 16;
 
-// `data` are the bytes of each root; for `both` their sum counts. Some may be 0. A pure function; nothing if the
-// program does not end.
-std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use, const std::vector<double>& data);
+// `data` are the bytes of each root; for `both` their sum counts. Some may be 0. `entries`: by host, on average of its
+// chunks; empty: 1. A pure function; nothing if the program does not end.
+std::optional<OuterTrees> outer_trees(const compose::HopUse& hops, OuterUse use, const std::vector<double>& data,
+                                      const std::vector<double>& entries = {});
 
 // The trees of one cluster's collectives, each found when it is asked for first.
 class OuterPlanner {
@@ -42,8 +46,9 @@ class OuterPlanner {
   OuterPlanner(compose::CostModel& costs, const std::vector<compose::Host>& hosts);
 
   // Null where all hosts reach each other at one speed, so that shapes do, where there are too few hosts or too many,
-  // and for collectives without trees. `root_host` is that of Broadcast and Reduce.
-  const OuterTrees* find(Collective collective, int root_host);
+  // and for collectives without trees. `root_host` is that of Broadcast and Reduce. `entries` as above: those of hosts
+  // that differ, else empty.
+  const OuterTrees* find(Collective collective, int root_host, const std::vector<double>& entries = {});
 
   // How fast the network brings a host of so many devices what it lacks of an AllGather, an AllReduce or a Broadcast of
   // the first host. Infinite if find() finds nothing.
@@ -51,8 +56,9 @@ class OuterPlanner {
 
  private:
   std::vector<double> devices_;  // by host
+  bool one_speed_ = true;        // hosts reach each other
   std::optional<compose::HopUse> hops_;
-  std::map<std::pair<Collective, int>, std::optional<OuterTrees>> found_;
+  std::map<std::tuple<Collective, int, std::vector<double>>, std::optional<OuterTrees>> found_;
 };
 
 }  // namespace sccl::portfolio

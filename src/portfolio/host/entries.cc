@@ -192,6 +192,14 @@ Column packed(const treegen::EntryPacking& packing, int devices, int units) {
   return column;
 }
 
+// By device: what part its NIC is of all.
+std::vector<double> shares(std::span<const double> nic_gbytes_per_s) {
+  const double all = std::accumulate(nic_gbytes_per_s.begin(), nic_gbytes_per_s.end(), 0.0);
+  std::vector<double> result;
+  for (const double rate : nic_gbytes_per_s) result.push_back(rate / all);
+  return result;
+}
+
 // How busy links, shared sets, and NICs are for a byte of all data.
 using Loads = std::vector<double>;
 
@@ -202,13 +210,14 @@ struct BothLoads {
 
 class Model {
  public:
-  Model(const topology::Topology& links, double nic_gbytes_per_s) : ranks_(links.ranks), edges_(links), routes_(links) {
+  Model(const topology::Topology& links, std::span<const double> nic_gbytes_per_s)
+      : ranks_(links.ranks), shares_(shares(nic_gbytes_per_s)), edges_(links), routes_(links) {
     for (schedule::EdgeId edge = 0; edge < edges_.size(); ++edge)
       us_per_byte_.push_back(schedule::lane_us_per_byte(edges_[edge], links) / edges_[edge].lanes);
     for (std::size_t set = 0; set < links.shared.size(); ++set)
       us_per_byte_.push_back(1e-3 / (edges_.set_lane_gbytes_per_s(static_cast<int>(set)) * links.shared[set].lanes));
     first_nic_ = us_per_byte_.size();
-    us_per_byte_.resize(first_nic_ + at(ranks_), 1e-3 / nic_gbytes_per_s);
+    for (const double rate : nic_gbytes_per_s) us_per_byte_.push_back(1e-3 / rate);
   }
 
   std::size_t first_nic() const { return first_nic_; }
@@ -229,7 +238,7 @@ class Model {
   BothLoads of(const Column& column) {
     BothLoads loads{Loads(us_per_byte_.size(), 0), Loads(us_per_byte_.size(), 0), 1};
     for (std::size_t owner = 0; owner < column.size(); ++owner) {
-      const double part = 1 / (ranks_ * static_cast<double>(column[owner].size()));
+      const double part = shares_[owner] / static_cast<double>(column[owner].size());
       for (const Piece& piece : column[owner]) {
         loads.entries += part * static_cast<double>(piece.entries.size());
         add(piece.in, part, loads.in);
@@ -258,6 +267,7 @@ class Model {
   }
 
   int ranks_;
+  std::vector<double> shares_;  // of all data, by port
   schedule::EdgeIndex edges_;
   topology::Routes routes_;
   std::vector<double> us_per_byte_;
@@ -431,27 +441,33 @@ HostLevel assemble(const topology::Topology& links, const std::vector<Column>& c
 }
 
 // Of all devices that may be the root, the one whose links carry the least.
-RootRates slowest_root(const topology::Topology& links, double nic_gbytes_per_s) {
+RootRates slowest_root(const topology::Topology& links, std::span<const double> nic_gbytes_per_s) {
   std::vector<double> of_device(at(links.ranks), 0);
   for (const topology::Link& link : links.links)
     if (link.src < links.ranks) of_device[at(link.src)] += link.gbytes_per_s;
-  return {1e-3 / *std::min_element(of_device.begin(), of_device.end()), 1e-3 / nic_gbytes_per_s};
+  return {1e-3 / *std::min_element(of_device.begin(), of_device.end()),
+          1e-3 / *std::min_element(nic_gbytes_per_s.begin(), nic_gbytes_per_s.end())};
 }
 
 // Copies down and sums up together pass each way to the network twice: with data of the host, and with data that passes
 // on to the next host.
-std::optional<treegen::EntryPacking> packed_for(const topology::Topology& links, double nic_gbytes_per_s, double home,
-                                                Halves halves, std::map<topology::Edge, double> own) {
+std::optional<treegen::EntryPacking> packed_for(const topology::Topology& links,
+                                                std::span<const double> nic_gbytes_per_s, double home, Halves halves,
+                                                std::map<topology::Edge, double> own) {
   const bool together = halves == Halves::together;
-  return treegen::pack_entries(with_outside(links, together ? nic_gbytes_per_s / 2 : nic_gbytes_per_s),
+  std::vector<double> rates(nic_gbytes_per_s.begin(), nic_gbytes_per_s.end());
+  if (together)
+    for (double& rate : rates) rate /= 2;
+  return treegen::pack_entries(with_outside(links, rates),
                                together ? treegen::EntryUse::both_ways : treegen::EntryUse::one_way,
-                               {1 - home, std::move(own)});
+                               {1 - home, std::move(own), shares(nic_gbytes_per_s)});
 }
 
 }  // namespace
 
 std::optional<HostLevel> level_with_entries(const topology::Topology& links, const std::vector<HostLevel>& plain,
-                                            double nic_gbytes_per_s, double home, Halves halves, Packings packings) {
+                                            std::span<const double> nic_gbytes_per_s, double home, Halves halves,
+                                            Packings packings) {
   if (links.ranks < 2) return std::nullopt;
   // Deep trees and many chunks are for clusters of which no flat form is made.
   const int units = packings == Packings::yes ? kMoreUnits : kUnits;

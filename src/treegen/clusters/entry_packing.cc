@@ -29,7 +29,10 @@ class EntryProgram {
     const std::vector<double> own = own_loads(demand);
     for (std::size_t row = 0; row < own.size(); ++row)
       if (own[row] > 0) rate.entries.emplace_back(static_cast<int>(row), own[row]);
-    for (Rank port = 0; port < ports_; ++port) rate.entries.emplace_back(row_of(port), demand.from_outside / ports_);
+    for (Rank port = 0; port < ports_; ++port) {
+      const double all = demand.from_outside;
+      rate.entries.emplace_back(row_of(port), demand.of_ports.empty() ? all / ports_ : all * demand.of_ports[at(port)]);
+    }
     program_.add(std::move(rate));
     Tree star{outside(), std::vector<Rank>(at(ports_) + 1, outside())};
     star.parent.back() = -1;

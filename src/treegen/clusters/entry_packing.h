@@ -2,7 +2,7 @@
 // outside of the host.
 //
 // The children of `outside` in a tree are its entries: there the data enters the host, over each entry's way from the
-// network. One of them is the tree's port; every device is the port of the same share of the data, since composites
+// network. One of them is the tree's port; every device is the port of a given share of the data, since composites
 // deal data out so (compose/form/composite.h).
 //
 // A linear program: the most data, such that every device's trees as a port carry its share of what comes from
@@ -35,6 +35,7 @@ struct EntryDemand {
   double from_outside = 1;  // part of all data
   // What the host's own data puts on its links, for one unit of all data.
   std::map<Edge, double> own;
+  std::vector<double> of_ports = {};  // by device, with the sum 1: its share as a port; empty: all alike
 };
 
 struct EntryPacking {

@@ -1,0 +1,109 @@
+// What is known of a cluster's hosts before any collective is planned: their NICs, kinds and ports, and their racks.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "compose/network/handed_over.h"
+#include "portfolio/composites/composites.h"
+#include "portfolio/host/near_ports.h"
+#include "portfolio/links/shares.h"
+
+namespace sccl::portfolio {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Kinds of hosts whose levels take tens of milliseconds each to find, or milliseconds.
+constexpr std::ptrdiff_t kMostKindsOfPorts = 4;
+constexpr std::ptrdiff_t kMostKindsOfFewPorts = 8;
+constexpr int kFewPorts = 8;
+
+std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
+  return links.ranks <= kFewPorts ? kMostKindsOfFewPorts : kMostKindsOfPorts;
+}
+
+}  // namespace
+
+void CompositePlanner::plan_hosts() {
+  std::map<std::pair<topology::Node, topology::Node>, int> users;
+  for (const topology::Attachment& one : cluster_->attachments)
+    for (const auto& edge : one.up) ++users[edge];
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
+    compose::Host host;
+    host.ranks = cluster_->hosts[index];
+    std::vector<double> shares;
+    for (const Rank rank : host.ranks) {
+      const topology::Attachment& way = cluster_->attachments[at(rank)];
+      double share = way.attached() ? 1e30 : 0;
+      for (const auto& edge : way.up) {
+        const double rate = edges[edges.find(edge)].gbytes_per_s;
+        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
+      }
+      shares.push_back(share);
+    }
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    const bool equal = *least > 0 && *most < 1.01 * *least;
+    host.ports = in_proportion(shares);
+    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
+    if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
+    host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
+    hosts_.push_back(std::move(host));
+  }
+  outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
+  plan_racks();
+  plain_ = levels_;
+}
+
+// By links and by the parts of the data that come and go at each device; empty: all alike.
+int CompositePlanner::kind_of(int links, std::vector<double> parts) {
+  const auto known = std::ranges::find(kinds_, std::pair(links, parts));
+  if (known != kinds_.end()) return static_cast<int>(known - kinds_.begin());
+  const auto of_ports = std::ranges::count_if(kinds_, [](const auto& one) { return !one.second.empty(); });
+  if (!parts.empty() && of_ports >= most_kinds_of_ports(cluster_->kinds[at(links)])) return kind_of(links, {});
+  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts));
+  kinds_.emplace_back(links, std::move(parts));
+  if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
+  level_choices_ = std::max(level_choices_, levels_.back().size());
+  return static_cast<int>(levels_.size()) - 1;
+}
+
+// Found once for hosts with equal links and NICs; hosts of further kinds have none.
+std::vector<std::vector<int>> CompositePlanner::ports_near(const compose::Host& host, int links,
+                                                           const std::vector<double>& nics) {
+  const auto known = std::ranges::find(near_, std::pair(links, nics), &NearPorts::first);
+  if (known != near_.end()) return known->second;
+  std::vector<std::vector<int>> found(host.ranks.size());
+  if (std::ssize(near_) < most_kinds_of_ports(cluster_->kinds[at(links)])) {
+    const auto others = static_cast<double>(topology_->ranks) - static_cast<double>(host.ranks.size());
+    found = near_ports(cluster_->kinds[at(links)], levels_[at(host.kind)].front().kind->between, nics, others);
+    near_.emplace_back(std::pair(links, nics), found);
+  }
+  return found;
+}
+
+void CompositePlanner::plan_racks() {
+  std::map<topology::Node, std::size_t> rack_of_leaf;
+  std::set<std::pair<topology::Node, topology::Node>> to_hosts;
+  for (std::size_t rack = 0; rack < cluster_->racks.size(); ++rack)
+    for (const int host : cluster_->racks[rack])
+      for (const Rank rank : hosts_[at(host)].ranks) {
+        const topology::Attachment& way = cluster_->attachments[at(rank)];
+        if (way.attached()) rack_of_leaf.emplace(way.leaf, rack);
+        to_hosts.insert(way.down.begin(), way.down.end());
+      }
+  rack_gbytes_per_s_.assign(cluster_->racks.size(), 0);
+  const schedule::EdgeIndex& edges = costs_->edges();
+  for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
+    const auto [src, dst] = edges[edge].ends;
+    const auto from = rack_of_leaf.find(src);
+    if (from == rack_of_leaf.end() || to_hosts.contains({src, dst})) continue;
+    const auto to = rack_of_leaf.find(dst);
+    if (to == rack_of_leaf.end() || to->second != from->second)
+      rack_gbytes_per_s_[from->second] += edges[edge].gbytes_per_s;
+  }
+}
+
+}  // namespace sccl::portfolio

@@ -1,0 +1,123 @@
+// Hosts with slow links and NICs of unequal rates get data at several devices each, in proportion to the NICs.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "compose/bounds/bound.h"
+#include "compose/lowering/expand.h"
+#include "portfolio/composites/composites.h"
+#include "portfolio/host/entries.h"
+#include "schedule/proof/verify.h"
+#include "topology/presets.h"
+
+using namespace sccl;
+
+namespace {
+
+constexpr Collective kCopiesAndSums[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                                         Collective::broadcast, Collective::reduce};
+
+void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
+  machine.links.push_back({a, b, 1, rate, 1, kind});
+  machine.links.push_back({b, a, 1, rate, 1, kind});
+}
+
+// A host for each list: devices on a switch of 12 GB/s, each with a NIC of the given rate. After them hosts of `fast`
+// devices on links of 100 GB/s with a NIC of 50 GB/s for all. One switch joins all.
+topology::Topology cluster(const std::vector<std::vector<double>>& nics, int fast_hosts, int fast = 4) {
+  topology::Topology machine;
+  machine.name = "unequal NICs";
+  for (const auto& host : nics) machine.ranks += static_cast<int>(host.size());
+  machine.ranks += fast_hosts * fast;
+  const int hosts = static_cast<int>(nics.size()) + fast_hosts;
+  machine.switches = hosts + fast_hosts + 1;
+  const topology::Node leaf = machine.ranks + hosts + fast_hosts;
+  Rank rank = 0;
+  for (int host = 0; host < hosts; ++host) {
+    const topology::Node inner = machine.ranks + host;
+    if (static_cast<std::size_t>(host) < nics.size()) {
+      for (const double rate : nics[static_cast<std::size_t>(host)]) {
+        join(machine, rank, inner, 12, topology::LinkClass::pcie);
+        join(machine, rank++, leaf, rate, topology::LinkClass::net);
+      }
+      continue;
+    }
+    const topology::Node nic = inner + fast_hosts;
+    for (int device = 0; device < fast; ++device) {
+      join(machine, rank, inner, 100, topology::LinkClass::nvlink);
+      join(machine, rank++, nic, 50, topology::LinkClass::pcie);
+    }
+    join(machine, nic, leaf, 50, topology::LinkClass::net);
+  }
+  return machine;
+}
+
+// How many times the bound the fastest composite takes, by the closed form.
+double times_bound(const topology::Topology& machine, Collective collective, Rank root) {
+  const double bytes = 256 << 20;
+  const auto all = portfolio::CompositePlanner(machine).candidates(collective, root);
+  const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+  UNSCOPED_INFO(best.composite->name);
+  const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, root, bytes).front().us;
+  return best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) / bound;
+}
+
+const std::vector<std::vector<double>> kUnequal = {{25, 50, 100, 50, 50, 100, 50},
+                                                   {100, 50, 50, 50, 100, 25, 50},
+                                                   {50, 50, 25, 100, 100, 100, 50},
+                                                   {50, 50, 50, 25, 50, 50, 100}};
+
+}  // namespace
+
+TEST_CASE("hosts with slow links and unequal NICs come near their bound") {
+  // A root on one of these hosts sends as slowly as its own links and NIC let it.
+  const topology::Topology machine = cluster(kUnequal, 3);
+  for (const Collective collective : kCopiesAndSums) {
+    INFO(info(collective).name);
+    CHECK(times_bound(machine, collective, machine.ranks - 1) < (info(collective).rooted ? 2.5 : 1.9));
+  }
+}
+
+TEST_CASE("what enters hosts at devices with unequal NICs is proved, as a whole and flat") {
+  for (const topology::Topology& machine : {cluster({{25, 50, 100, 50}, {50, 25, 50, 100}, {100, 50, 50, 25}}, 0),
+                                            cluster({{25, 50, 100}, {50, 75, 50}}, 1), cluster(kUnequal, 3)})
+    for (const Collective collective : kCopiesAndSums) {
+      const auto all = portfolio::CompositePlanner(machine).candidates(collective, 1);
+      int with_entries = 0;
+      for (const auto& one : all) {
+        const bool by_nics = one.composite->name.find("-by-nics") != std::string::npos;
+        // Many frames make the same sends many times.
+        if (!by_nics || (machine.ranks > 16 && one.composite->frames > 1)) continue;
+        ++with_entries;
+        INFO(one.composite->name << ", " << info(collective).name << " on " << machine.ranks << " ranks");
+        CHECK_NOTHROW(schedule::verify(compose::expand(*one.composite)));
+      }
+      INFO(info(collective).name << " on " << machine.ranks << " ranks");
+      CHECK(with_entries > 0);
+    }
+}
+
+TEST_CASE("devices get data from the network in proportion to their NICs") {
+  topology::Topology host;
+  host.name = "host";
+  host.ranks = 4;
+  host.switches = 1;
+  for (Rank rank = 0; rank < 4; ++rank) join(host, rank, 4, 1, topology::LinkClass::pcie);
+  const std::vector<double> nics{20, 10, 20, 30};
+  const auto plain = portfolio::host_levels(host, std::vector<double>{0.25, 0.125, 0.25, 0.375});
+  const auto level =
+      portfolio::level_with_entries(host, plain, nics, 0.1, portfolio::Halves::apart, portfolio::Packings::yes);
+  REQUIRE(level);
+  const compose::HostKind& kind = *level->kind;
+  std::vector<double> enters(4, 0);
+  for (std::size_t port = 0; port < 4; ++port)
+    for (const compose::ChunkId chunk : kind.out_turns[port]) {
+      const double part = nics[port] / 80 / static_cast<double>(kind.out_turns[port].size());
+      enters[port] += part;
+      for (const int device : kind.out_entries[static_cast<std::size_t>(chunk)])
+        enters[static_cast<std::size_t>(device)] += part;
+    }
+  // All data but those that links of 1 GB/s bring beside a NIC.
+  for (std::size_t device = 0; device < 4; ++device) CHECK(enters[device] > 0.9 * nics[device] / (nics[device] + 1));
+}
