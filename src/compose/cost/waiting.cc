@@ -30,6 +30,7 @@ constexpr double kOneByOne = 0.3;  // each link has messages of one host at a ti
 // Of a ring whose hosts have slack: the first message of a frame is behind the next one of the frame before, which has
 // to arrive from another host.
 constexpr double kLeastGap = 0.28;
+constexpr double kNoSlack = 0.2;  // where hosts have as little, such messages fill other gaps
 constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames are so many times those of a chunk
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
@@ -108,7 +109,7 @@ Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const
       cost.network_us_per_byte / (network.link_us_per_byte * cost.chunk_per_byte) / composite.frames;
   if (composite.frame_steps == 1) {
     const double slack = 1 - cost.host_us_per_byte / cost.network_us_per_byte;
-    const double least = is_ring(composite) ? kLeastGap * std::clamp(2 * slack, 0.0, 1.0) : 0;
+    const double least = is_ring(composite) ? kLeastGap * std::clamp(2 * (slack - kNoSlack), 0.0, 1.0) : 0;
     return {Gaps::Frames::in_each_step, static_cast<double>(composite.frames), messages, 0, least};
   }
   return {Gaps::Frames::steps_apart, static_cast<double>(routes.steps()), messages / steps,
