@@ -13,6 +13,7 @@ constexpr Framing kFrames[] = {{1}, {8}};
 
 // The closed form tells how long links wait for chunks, and NICs for messages (compose/cost/waiting.h).
 constexpr int kNumbersOfFrames[] = {4, 8, 16, 32};
+constexpr int kManyHosts = 1024;          // each candidate takes long to compute, and blocks are short
 constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks many
 
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer. Frames of little
@@ -36,21 +37,22 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   const bool ring = shape == compose::Shape::ring;
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   if (!both_ways && !of_blocks) return as_list(kFrames);
-  std::vector<Framing> result{{1}};
   // Where links wait little for chunks, frames that all begin at once are best: no link waits for the first frame's
   // next step before it passes the second frame's first one. All hosts add an AllReduce's data at once: with more steps
   // between frames their links would be idle for some of them. In a ring frames of blocks follow one another closely if
   // they are as many steps apart as there are hosts, or a part of them.
-  std::set<int> steps{1, ring && both_ways ? std::min(2, steps_of_sums) : 2};
-  if (ring && both_ways) steps.insert(std::min({steps_of_sums, hosts, compose::kMostFrameSteps}));
+  std::set<int> steps{1, ring && both_ways ? std::clamp(steps_of_sums, 1, 2) : 2};
+  if (ring && both_ways) steps.insert(std::clamp(steps_of_sums, 1, std::min(hosts, compose::kMostFrameSteps)));
   if (ring && of_blocks)
     for (int apart = hosts; apart > 2; apart /= 4)
       if (apart <= compose::kMostFrameSteps) steps.insert(apart);
-  steps.erase(0);
   steps.insert(0);
+  std::vector<Framing> result{{1}};
   for (const int apart : steps)
-    for (const int frames : kNumbersOfFrames)
+    for (const int frames : kNumbersOfFrames) {
+      if (hosts > kManyHosts && (frames == 4 || frames == 16)) continue;
       if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
+    }
   return result;
 }
 
