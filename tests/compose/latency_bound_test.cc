@@ -139,6 +139,18 @@ TEST_CASE("a rooted call has only the latency between the root and the farthest 
   CHECK(bound_us(Collective::allgather, 0) == Approx(7 + 7));
 }
 
+TEST_CASE("a cable from one host to another counts once in the latency between them") {
+  topology::Topology machine;
+  machine.name = "a cable beside a switch";
+  machine.ranks = 2;
+  machine.switches = 1;
+  join(machine, 0, 2, 100, 50, topology::LinkClass::net);
+  join(machine, 1, 2, 100, 50, topology::LinkClass::net);
+  join(machine, 0, 1, 100, 5, topology::LinkClass::net);
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  CHECK(greatest_us(compose::bounds(machine, cluster, Collective::broadcast, 0, 0)) == Approx(5));
+}
+
 TEST_CASE("no schedule on hosts with long latencies is foreseen to beat the bounds") {
   std::mt19937 random(20261126);
   for (int i = 0; i < 6; ++i) {

@@ -429,7 +429,8 @@ class Bounds {
       const int to = side[at(link.dst)];
       if (from == to) continue;
       if (from >= 0) lower(result[at(from)].out, node[at(link.src)].out + link.alpha_us);
-      if (to >= 0) lower(result[at(to)].in, node[at(link.dst)].in + link.alpha_us);
+      // A link from one host to another one counts once.
+      if (to >= 0) lower(result[at(to)].in, node[at(link.dst)].in + (from < 0 ? link.alpha_us : 0));
     }
     return result;
   }

@@ -11,6 +11,7 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
+constexpr double kShortChunk = 0.02;  // of the time, each time that frames make chunks half as long as the least slice
 constexpr double kGap = 1.8;          // of a step, in latencies, as simulated with 64 and 128 ranks
 constexpr double kMostGap = 0.87;     // the same of messages that take no time
 constexpr double kPassing = 0.58;     // the part of a frame's messages that fills gaps, if frames follow in each step
@@ -67,7 +68,14 @@ Cost Cost::without_waiting() const {
 
 double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, host_us_per_byte) * bytes; }
 
+// Each chunk is an operation of its own, which costs more than the links' time if the chunk is short.
 double Cost::time_us(double bytes, double slice_bytes) const {
+  const double chunk = chunk_per_byte * bytes;
+  const double shorter = frames_begin_at_once && chunk > 0 ? std::max(0.0, std::log2(kLeastSlice / chunk)) : 0;
+  return (1 + kShortChunk * shorter) * time_of_links_us(bytes, slice_bytes);
+}
+
+double Cost::time_of_links_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
   const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
   const double hop_us = between_hosts.alpha_us + between_hosts.slice_us(slice);

@@ -92,6 +92,7 @@ struct Cost {
   Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
   int steps_of_frames = 0;         // of one root: between the first frame's beginning and the last one's
   int frames = 1;
+  bool frames_begin_at_once = false;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
   // is one message; and the chunks that pass from rank to rank there.
@@ -106,6 +107,7 @@ struct Cost {
   double busy_us(double bytes) const;
   // Slices are at most `slice_bytes` long, and at most as long as a chunk.
   double time_us(double bytes, double slice_bytes) const;
+  double time_of_links_us(double bytes, double slice_bytes) const;
   // The largest slice, most_slice_bytes or this halved down to 4 KiB, or three quarters of one of these, whose time is
   // within half a percent of the minimum.
   double good_slice(double bytes, double most_slice_bytes) const;

@@ -54,6 +54,7 @@ class Loads {
     }
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
+    cost_.frames_begin_at_once = composite_.frames > 1 && composite_.frame_steps == 0;
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
     one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     one_way_ = one_root_ && !returns;
@@ -132,8 +133,9 @@ class Loads {
     for (const auto& [step, bytes] : steps_.ascending()) {
       const int from = static_cast<int>(step >> 32) / hosts_;
       const int to = static_cast<int>(step >> 32) % hosts_;
-      const double chunks = bytes / cost_.chunk_per_byte / composite_.frames;
-      messages[at(from)] += composite_.frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) *
+      const int frames = composite_.frame_steps == 0 ? 1 : composite_.frames;  // in steps of their own
+      const double chunks = bytes / cost_.chunk_per_byte / frames;
+      messages[at(from)] += frames * std::min(chunks, pairs_of_ranks(from, to) * routes_.starts_of_frame()) *
                             std::max(most_entries(from), most_entries(to));
     }
     if (!counts_steps())
@@ -480,7 +482,7 @@ class Loads {
       int children = 1;
       const auto take = [&](const std::vector<Tree>& trees) {
         for (const Tree& tree : trees) {
-          deepest = std::max(deepest, (tree.steps + tree.turns - 1) / tree.turns);
+          deepest = std::max(deepest, tree.steps_at_once());
           children = std::max(children, tree.most_children());
         }
       };

@@ -60,7 +60,7 @@ Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topol
     if (link.link_class == topology::LinkClass::net) connection.slots = schedule::kNetworkSlots;
     lanes = std::min(lanes, link.lanes);
   }
-  connection.lanes = lanes;
+  if (!path.empty()) connection.lanes = lanes;
   return connection;
 }
 

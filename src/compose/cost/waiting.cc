@@ -35,7 +35,7 @@ constexpr double kMeeting = 0.4;  // sums meet copies when the steps of frames a
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
 // Of one root, as a part of the busiest link's time: with F frames, S steps apart, kOneRoot / F x (1 / S - 1 /
-// kEnough).
+// kEnoughSteps).
 constexpr double kOneRoot = 1.27;
 constexpr double kEnoughSteps = 4;
 
@@ -57,8 +57,21 @@ bool sends_one_by_one(const Composite& composite) {
   });
 }
 
+// Of all frames. Steps in which members send one by one count once.
+double all_steps(const Composite& composite, const Routes& routes) {
+  double steps = routes.steps();
+  for (const Tier& tier : composite.tiers) {
+    int spared = 0;
+    if (tier.of_roots.empty())
+      for (const auto& [members, shapes] : tier.shapes)
+        for (const Tree& tree : shapes) spared = std::max(spared, tree.steps - tree.steps_at_once());
+    steps -= 2 * spared;  // sums and copies
+  }
+  return steps;
+}
+
 double steps_of_chunk(const Composite& composite, const Routes& routes) {
-  return routes.steps() - (composite.frames - 1) * composite.frame_steps;
+  return all_steps(composite, routes) - (composite.frames - 1) * composite.frame_steps;
 }
 
 }  // namespace
@@ -95,14 +108,15 @@ double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& c
 }
 
 double waiting_of_one_root_us_per_byte(const Composite& composite, const Cost& cost) {
-  if (composite.frames == 1) return 0;
+  if (composite.frames == 1 || composite.frame_steps == 0) return 0;
   return kOneRoot / composite.frames * std::max(0.0, 1.0 / composite.frame_steps - 1 / kEnoughSteps) *
          std::max(cost.network_us_per_byte, cost.host_us_per_byte);
 }
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {
   const Phase& network = cost.between_hosts;
-  if (composite.frames == 1 || composite.frame_steps == 0 || network.steps == 0 || network.link_us_per_byte == 0)
+  if (composite.frames == 1 || composite.frame_steps == 0 || network.steps == 0 || cost.network_us_per_byte == 0 ||
+      network.link_us_per_byte == 0)
     return {};
   const double steps = std::min(network.steps, composite.frame_steps);
   const double messages =
@@ -112,7 +126,7 @@ Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const
     const double least = is_ring(composite) ? kLeastGap * std::clamp(2 * (slack - kNoSlack), 0.0, 1.0) : 0;
     return {Gaps::Frames::in_each_step, static_cast<double>(composite.frames), messages, 0, least};
   }
-  return {Gaps::Frames::steps_apart, static_cast<double>(routes.steps()), messages / steps,
+  return {Gaps::Frames::steps_apart, all_steps(composite, routes), messages / steps,
           messages / steps / network.connections};
 }
 

@@ -20,6 +20,7 @@ struct Tree {
   std::vector<int> first;     // by position: index of its first child in `children`; one more entry at the end
   std::vector<int> children;  // ascending by step
 
+  int steps_at_once() const { return (steps + turns - 1) / turns; }
   int size() const { return static_cast<int>(parent.size()); }
   int most_children() const;
   bool operator==(const Tree&) const = default;

@@ -331,6 +331,7 @@ void check_tree(const Composite& composite, std::size_t tier, const Tree& tree, 
       refuse(composite, "tier {}: position {} of {} hears from {} in step {}, which comes too early", tier, position,
              members, parent, tree.step[at(position)]);
   }
+  if (tree.turns < 1) refuse(composite, "tier {}: {} steps of a tree stand for one", tier, tree.turns);
   Tree indexed = tree;
   index_children(indexed);
   if (indexed != tree)

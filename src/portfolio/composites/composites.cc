@@ -462,7 +462,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
 
 // Trees of roots, where they leave the links between hosts less busy than every shape. Where hosts differ in entries,
 // than every shape of hosts with these entries. A butterfly has no trees.
-const OuterTrees* CompositePlanner::outer_trees(const std::vector<CompositeCandidate>& others,
+const OuterTrees* CompositePlanner::outer_trees(std::span<const CompositeCandidate> others,
                                                 const compose::Composite& one) {
   constexpr double kLessBusy = 0.98;
   constexpr double kUnequal = 1.02;
@@ -484,9 +484,10 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
                                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                                   const std::vector<Forest>& forests) {
   const bool one_root = passes_whole(collective);
+  const std::size_t others = result.size();
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
-    const OuterTrees* outer = outer_trees(result, base(collective, root, level));
+    const OuterTrees* outer = outer_trees(std::span(result).first(others), base(collective, root, level));
     if (outer == nullptr) continue;
     const Variant packed{.collective = collective, .root = root, .level = level, .outer = outer};
     for (const Framing& frames : frames_for(packed)) {

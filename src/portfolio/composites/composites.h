@@ -79,7 +79,7 @@ class CompositePlanner {
   void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                   const std::vector<Forest>& forests);
-  const OuterTrees* outer_trees(const std::vector<CompositeCandidate>& others, const compose::Composite& one);
+  const OuterTrees* outer_trees(std::span<const CompositeCandidate> others, const compose::Composite& one);
   void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
                    const std::vector<Forest>& forests) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks, bool one_by_one) const;
