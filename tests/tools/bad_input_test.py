@@ -70,7 +70,7 @@ def test_numbers_of_every_verb():
     for value in ("-1", "8"):
         expect_refusal(["explain", "-n", "8", "--root", value], "--root", "0 to 7")
     expect_refusal([*perf, "--arrival", "one=4294967297:1ms"], "4294967297", "0 to 1")
-    for option, value in (("--arrival", ""), ("--delay", ""), ("--loss", "")):
+    for option, value in (("--arrival", ""), ("--delay", ""), ("--rate", ""), ("--loss", "")):
         expect_refusal([*perf, option, value], "''")
     for value in ("nan", "inf", "1e999", "-1", "", "0", "0.5", "1e-320"):
         expect_refusal(["plan", "--topo", "dgx1v", "--collective", "allreduce", "--bytes", value], f"'{value}'")

@@ -86,6 +86,12 @@ bool ForeignStream::is_captured() const {
 }
 
 bool ForeignStream::has_ended() const {
+  // To ask such a stream would end its capture.
+  if (is_captured())
+    sccl::fail(ErrorCode::invalid_usage,
+               "the capture of stream {} began while a call on it was waiting for the work before: begin it when the "
+               "call has ended",
+               stream_);
   if (driver_ == nullptr) {
     const Status status = runtime_query_(stream_);
     if (status != 0 && status != kNotReady)

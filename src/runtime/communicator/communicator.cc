@@ -176,7 +176,7 @@ void Communicator::connect() {
     // kernel.
     if (parts_.on_device) parts_.control_all_gather->all_gather("init", {}, Deadline::in(init_timeout()));
     if (stop_.abort.load(std::memory_order_acquire)) {
-      parts_.leave(Presence::aborted);
+      parts_.stop(Presence::aborted);
       fail(ErrorCode::invalid_usage, "rank {} was aborted during init", options_.rank);
     }
     lifecycle_.enter(State::created, State::ready);

@@ -186,8 +186,8 @@ class GroupProgress {
 
   // What is one-sided waits for nobody, so that it comes before everything that does.
   void put() {
-    check_windows(work_);
     guarded(communicator(), [&] {
+      check_windows(work_, RestOfGroup::under_way);
       for (const PutRequest& put : work_.puts) communicator().one_sided().put(put);
     });
   }
@@ -562,14 +562,15 @@ void drive(Communicator& communicator, std::span<const PointToPointRequest> tran
   });
 }
 
-void check_windows(const Workload& work) {
+void check_windows(const Workload& work, RestOfGroup rest) {
   for (const PutRequest& put : work.puts)
     if (put.window != nullptr && !work.communicator->one_sided().has(put.window))
-      fail(
-          ErrorCode::invalid_usage,
-          "rank {}: window {} was deregistered while ncclPutSignal was to write into rank {}'s part of it, and no call "
-          "of that group was made: deregister a window when the work on it has ended",
-          work.communicator->rank(), static_cast<const void*>(put.window), put.to.peer);
+      fail(ErrorCode::invalid_usage,
+           "rank {}: window {} was deregistered while ncclPutSignal was to write into rank {}'s part of it{}: "
+           "deregister "
+           "a window when the work on it has ended",
+           work.communicator->rank(), static_cast<const void*>(put.window), put.to.peer,
+           rest == RestOfGroup::not_made ? ", and no call of that group was made" : "");
 }
 
 void drive(std::vector<Workload>& work) {

@@ -1,6 +1,7 @@
 // Drives the calls of one thread to their end, for one communicator or for several at once.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -39,8 +40,11 @@ struct Workload {
   }
 };
 
-// Between a put and its group's end a program may have deregistered the window. Throws invalid_usage.
-void check_windows(const Workload& work);
+enum class RestOfGroup : std::uint8_t { not_made, under_way };
+
+// Between a put and its group's end a program may have deregistered the window. Throws invalid_usage, whose text says
+// what has become of the group's other calls.
+void check_windows(const Workload& work, RestOfGroup rest = RestOfGroup::not_made);
 
 // Returns when all work is done. If a communicator fails, it is marked as failed and its remaining work is dropped. The
 // other communicators' work still ends: it completes, or the failure reaches it. Then the first error is thrown.
