@@ -1,29 +1,19 @@
 #include "net/ucx/greetings.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <utility>
 
 namespace sccl::net::ucx {
 namespace {
 
-// Settings may forbid to send so long a message at once: then it is sent as any other one, although the connection may
-// not stand yet.
 constexpr std::chrono::milliseconds kOftenLimit{1000};
 constexpr std::chrono::minutes kPatientLimit{10};
-constexpr std::array<const char*, 5> kThresholds{"UCX_ZCOPY_THRESH", "UCX_BCOPY_THRESH", "UCX_TCP_TX_SEG_SIZE",
-                                                 "UCX_TCP_RX_SEG_SIZE", "UCX_PROTO_ENABLE"};
-
-bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
 }  // namespace
 
 Greetings::Greetings(const Library& ucp, Handshake handshake, Reopener& reopener)
-    : ucp_(ucp),
-      handshake_(handshake),
-      reopener_(reopener),
-      often_limit_(std::any_of(kThresholds.begin(), kThresholds.end(), is_set) ? kOftenLimit : kPatientLimit) {}
+    : ucp_(ucp), handshake_(handshake), reopener_(reopener), often_limit_(kPatientLimit) {}
+
+void Greetings::be_impatient() { often_limit_ = kOftenLimit; }
 
 void Greetings::step() {
   all_.remove_if([this](Greeting& one) {

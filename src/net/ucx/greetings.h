@@ -61,6 +61,10 @@ class Greetings {
   // `reopener` must outlive it.
   Greetings(const Library& ucp, Handshake handshake, Reopener& reopener);
 
+  // The user's settings may forbid to send so long a message at once: then it is soon sent as any other one, although
+  // the connection may not stand yet. Comes before add().
+  void be_impatient();
+
   bool probes() const { return handshake_ == Handshake::when_connected; }
 
   // From any place; step() sends it. The endpoint must outlive it, or drop() comes first.

@@ -34,6 +34,15 @@ constexpr std::chrono::milliseconds kBriefCloseLimit{100};
 constexpr std::chrono::seconds kPortTurnLimit{10};
 constexpr std::chrono::milliseconds kLookAgain{20};  // for an interface
 
+// Whether the user's settings may forbid UCX to send a greeting at once. `settings` is what ucp_config_print writes; a
+// file's lengths of segments are not in force. UCX that has another usual value than "n" has no probes, so that nothing
+// is sent at once.
+bool may_hinder_greetings(const std::string& settings) {
+  return given_setting(settings, "UCX_ZCOPY_THRESH", "auto") || given_setting(settings, "UCX_BCOPY_THRESH", "auto") ||
+         given_setting(settings, "UCX_PROTO_ENABLE", "n") || std::getenv("UCX_TCP_TX_SEG_SIZE") != nullptr ||
+         std::getenv("UCX_TCP_RX_SEG_SIZE") != nullptr;
+}
+
 int count_of(const std::string& list) { return 1 + static_cast<int>(std::count(list.begin(), list.end(), ',')); }
 
 void check(ucs_status_t status, const std::string& what) {
@@ -163,6 +172,7 @@ bool Worker::create(const Options& options, Deadline limit) {
   // that is full, small (64 MB in containers) or not writable.
   const std::string settings =
       printed([&](std::FILE* to) { ucp_.config_print(config, to, nullptr, UCS_CONFIG_PRINT_CONFIG); });
+  if (may_hinder_greetings(settings)) greetings_.be_impatient();
   const std::optional<GivenSetting> transports = given_setting(settings, "UCX_TLS", "all");
   if (!transports) ucp_.config_modify(config, "TLS", "^sm");
   if (!options.rdma && !given_setting(settings, "UCX_ZCOPY_THRESH", "auto"))
