@@ -7,6 +7,7 @@
 //   crash-listen  listen() dies                 wrong-data      every message of more than 100 bytes is changed
 //   offload       the device is one that works only inside kernels
 //   fail:N        the N-th call of isend, irecv or test fails
+//   fail-isend:N  the N-th call of isend fails
 //   stall:N       from the N-th message of more than 100000 bytes on, none of them is sent
 //   refuse:N      memory of N bytes is not registered
 //   refuse-device:N  memory of a device is not registered from the N-th time on
@@ -54,16 +55,25 @@ std::string fault() {
   return text ? text : "";
 }
 
-bool call_fails() {
-  static std::atomic<int> calls{0};
+// Of the calls that the fault counts.
+bool fails_at(const char* prefix, std::atomic<int>& calls) {
   const std::string text = fault();
-  return text.starts_with("fail:") && ++calls == std::atoi(text.c_str() + 5);
+  return text.starts_with(prefix) && ++calls == std::atoi(text.c_str() + std::strlen(prefix));
 }
 
-// Of the calls that the fault counts.
 bool fails_from(const char* prefix, std::atomic<int>& calls) {
   const std::string text = fault();
   return text.starts_with(prefix) && ++calls >= std::atoi(text.c_str() + std::strlen(prefix));
+}
+
+bool call_fails() {
+  static std::atomic<int> calls{0};
+  return fails_at("fail:", calls);
+}
+
+bool isend_fails() {
+  static std::atomic<int> calls{0};
+  return fails_at("fail-isend:", calls);
 }
 
 bool takes(const char* pointers) {
@@ -328,7 +338,7 @@ Result check_memory(const void* data, std::size_t bytes, const void* registratio
 
 template <typename Size, typename... Profile>
 Result send_message(void* sender, void* data, Size bytes, int, void* registration, Profile..., void** request) {
-  if (call_fails()) return kSystemError;
+  if (call_fails() || isend_fails()) return kSystemError;
   if (const Result wrong = check_memory(data, static_cast<std::size_t>(bytes), registration)) return wrong;
   static std::atomic<std::size_t> last{0};
   if (const std::size_t from = static_cast<const Registration*>(registration)->bytes; last.exchange(from) != from)
