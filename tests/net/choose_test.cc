@@ -61,6 +61,23 @@ std::string ucx_refusal(std::chrono::milliseconds interruption) {
   return "";
 }
 
+// UCX reads its files once in a process, so a test runs itself again, with a file that has the setting. True: it is the
+// one that runs so.
+bool is_run_with_file(const char* setting, const char* test) {
+  if (std::getenv("SCCL_TEST_CHILD") != nullptr) return true;
+  char folder[] = "/tmp/sccl-ucx-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string file = std::string(folder) + "/ucx.conf";
+  std::ofstream(file) << setting << "\n";
+  const std::string again =
+      fmt::format("unset UCX_TLS UCX_ZCOPY_THRESH; SCCL_TEST_CHILD=1 UCX_CONFIG_DIR={} '{}' -w NoTests '{}'", folder,
+                  std::filesystem::read_symlink("/proc/self/exe").string(), test);
+  CHECK(std::system(again.c_str()) == 0);
+  ::unlink(file.c_str());
+  ::rmdir(folder);
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("UCX waits for an interface that an interruption has put down, and tells of one that stays down") {
@@ -117,21 +134,9 @@ TEST_CASE("a network that is named is looked for among the plugins") {
   CHECK(refusal(by_name).find("is the network TestTCP, not OtherNet") != std::string::npos);
 }
 
-// UCX reads its files once in a process, so the test runs itself again.
 TEST_CASE("transports that a file of UCX's settings names are UCX's, as those of UCX_TLS are") {
-  if (std::getenv("UCX_CONFIG_DIR") != nullptr) {
-    CHECK_THAT(ucx_refusal({}), Catch::Contains("UCX_TLS=self (of a file ucx.conf) has self"));
-    return;
-  }
-  char folder[] = "/tmp/sccl-ucx-XXXXXX";
-  REQUIRE(mkdtemp(folder) != nullptr);
-  const std::string file = std::string(folder) + "/ucx.conf";
-  std::ofstream(file) << "UCX_TLS=self\n";
-  const std::string again = fmt::format("UCX_CONFIG_DIR={} '{}' 'transports that a file of UCX*'", folder,
-                                        std::filesystem::read_symlink("/proc/self/exe").string());
-  CHECK(std::system(again.c_str()) == 0);
-  ::unlink(file.c_str());
-  ::rmdir(folder);
+  if (!is_run_with_file("UCX_TLS=self", "transports that a file of UCX*")) return;
+  CHECK_THAT(ucx_refusal({}), Catch::Contains("UCX_TLS=self (of a file ucx.conf) has self"));
 }
 
 // So UCX 1.13 sends no hello at once, which it does otherwise.
