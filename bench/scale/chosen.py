@@ -11,7 +11,7 @@ import os
 import subprocess
 
 MIB = 1 << 20
-CLUSTERS = ["8*dgx-h100", "8*dgx1p", "16*nvpairs4", "4*mi250x", "5*dgx1v"]
+CLUSTERS = ["8*dgx-h100", "8*dgx1p", "16*nvpairs4", "4*mi250x", "5*dgx1v", "16*dgx1p", "32*pcie4"]
 SIZES = [0.25, 1, 4, 16]
 COLLECTIVES = ["allgather", "reducescatter", "allreduce", "broadcast", "reduce"]
 SHARE = {"allgather"}   # --bytes is one rank's part of the result
@@ -47,7 +47,7 @@ def main():
     sccl = os.path.abspath(options.sccl)
     lines = ["# Chosen by the closed form, and the best of those that were simulated\n",
              f"`bench/scale/chosen.py --sccl {options.sccl} --out {options.out}`: simulations, nothing here was run on a cluster.\n",
-             "For 40 to 64 ranks and so many MiB on every rank: the simulated time of what `sccl plan` chooses over that of the best "
+             "For 40 to 128 ranks and so many MiB on every rank: the simulated time of what `sccl plan` chooses over that of the best "
              f"candidate (of at most {MOST}); in brackets the chosen one's foreseen time over its simulated one.\n",
              "| hosts | MiB | " + " | ".join(COLLECTIVES) + " |", "|---|---|" + "---|" * len(COLLECTIVES)]
     over = {one: [] for one in COLLECTIVES}

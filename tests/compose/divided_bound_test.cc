@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "compose/against_bounds.h"
 #include "compose/clusters.h"
-#include "compose/packed_bound.h"
 #include "topology/presets.h"
 
 using namespace sccl;

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "compose/against_bounds.h"
 #include "compose/bounds/bound.h"
-#include "compose/no_schedule_beats.h"
 #include "topology/presets.h"
 #include "topology/symmetry/cluster.h"
 

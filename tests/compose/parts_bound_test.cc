@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "compose/packed_bound.h"
+#include "compose/against_bounds.h"
 #include "topology/presets.h"
 
 using namespace sccl;

@@ -52,7 +52,7 @@ TEST_CASE("a rank's program made by levels is its part of the flat program") {
 }
 
 TEST_CASE("the same for 16 to 64 ranks", "[slow]") {
-  for (const char* name : {"2*mi250x", "4*dgx1v", "8*dgx-a100", "4*dgx2", "16*nvpairs4", "11*host:4"})
+  for (const char* name : {"2*mi250x", "4*dgx1v", "8*dgx-a100", "4*dgx2", "16*nvpairs4", "11*host:4", "17*host:2"})
     for_every_composite(topology::preset(name), [](const compose::Composite& composite) {
       if (!repeats_frames(composite)) check_same(composite);
     });
@@ -73,7 +73,7 @@ TEST_CASE("programs made by levels end with the right result, with as many slots
 }
 
 TEST_CASE("programs made by levels of 16 to 64 ranks end with the right result", "[slow]") {
-  for (const char* name : {"2*mi250x", "4*dgx1v", "4*dgx2", "16*nvpairs4", "11*host:4"})
+  for (const char* name : {"2*mi250x", "4*dgx1v", "4*dgx2", "16*nvpairs4", "11*host:4", "17*host:2"})
     for_every_composite(topology::preset(name), [](const compose::Composite& composite) {
       if (repeats_frames(composite)) return;
       const compose::RankParts parts{compose::Verified(composite)};

@@ -7,9 +7,8 @@
 #include <random>
 
 #include "clusters.h"
+#include "compose/against_bounds.h"
 #include "compose/bounds/parts_bound.h"
-#include "compose/no_schedule_beats.h"
-#include "compose/packed_bound.h"
 
 using namespace sccl;
 

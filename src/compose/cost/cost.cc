@@ -71,7 +71,7 @@ double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, 
 // Each chunk is an operation of its own, which costs more than the links' time if the chunk is short.
 double Cost::time_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
-  const double shorter = frames_begin_at_once && chunk > 0 ? std::max(0.0, std::log2(kLeastSlice / chunk)) : 0;
+  const double shorter = no_gaps && chunk > 0 ? std::max(0.0, std::log2(kLeastSlice / chunk)) : 0;
   return (1 + kShortChunk * shorter) * time_of_links_us(bytes, slice_bytes);
 }
 

@@ -82,7 +82,7 @@ struct Cost {
   Phase on_host;                          // steps of all phases on the hosts together
   double least_us = 0;                    // however little data there is
   Phase between_hosts{.slots = schedule::kNetworkSlots};
-  bool chained = false;          // steps between hosts overlap one another (rings)
+  bool chained = false;          // steps between hosts overlap one another (rings, grids)
   bool one_depth = false;        // all chunks pass a connection at the same depth of their path
   bool own_connections = false;  // each pair of ranks has one for the few messages between them: slots are free
   bool nothing_returns = false;  // to a root's host
@@ -92,7 +92,7 @@ struct Cost {
   Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
   int steps_of_frames = 0;         // of one root: between the first frame's beginning and the last one's
   int frames = 1;
-  bool frames_begin_at_once = false;
+  bool no_gaps = false;       // of these, with frames: their chunks follow one another at once, however short
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
   // is one message; and the chunks that pass from rank to rank there.

@@ -54,7 +54,6 @@ class Loads {
     }
     cost_.chunk_per_byte = 1.0 / composite_.chunks_per_rank;
     cost_.frames = composite_.frames;
-    cost_.frames_begin_at_once = composite_.frames > 1 && composite_.frame_steps == 0;
     const bool returns = composite_.at_root && composite_.at_root->has_returns();
     one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     one_way_ = one_root_ && !returns;
@@ -69,6 +68,7 @@ class Loads {
     if (!is_unicast() && !one_root_ && hosts_ > 1) {
       cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
       cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
+      cost_.no_gaps = composite_.frames > 1 && cost_.gaps.steps == 0;
     }
     if (one_root_) {
       cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
@@ -493,7 +493,7 @@ class Loads {
       // Where nothing returns, nothing hides that children get a slice one after the other.
       if (one_way_) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
-      cost_.chained = cost_.chained || (tier.shape == Shape::ring && !one_root_);
+      cost_.chained = cost_.chained || (is_chain(tier.shape) && !one_root_);
     }
     net.us_per_byte *= fan;
     net.link_us_per_byte *= fan;

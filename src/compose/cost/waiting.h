@@ -7,7 +7,9 @@
 // fewer frames are under way together, and the first ones end early. How long it is without frames: of an AllReduce
 // other links may be the busiest while sums pass than while copies pass, which the loads tell; apart from that it is
 // fitted to simulations of 64 and 128 ranks: a part of the busiest link's time where hosts and network are about as
-// busy. Rings wait less, as each link has its next chunks in line.
+// busy. Rings wait less, the longer the less, as each link has its next chunks in line; grids
+// less than other shapes. Where hosts send to several others in a step, and not to one after the other, frames that all
+// begin at once do not help: devices pass chunks on in another order than they come, and hosts and NICs take turns.
 //
 // The more steps lie between frames the fewer messages are under way, and the longer NICs stand idle (Gaps). In a ring
 // of H hosts a chunk keeps NICs busy for H - 1 steps: frames H steps apart follow one another without a gap where the

@@ -9,6 +9,19 @@
 namespace sccl::compose {
 namespace {
 
+int power(int base, int exponent) {
+  int result = 1;
+  for (; exponent > 0; --exponent) result *= base;
+  return result;
+}
+
+// Rounded up.
+int root_of(int members, int exponent) {
+  int root = 1;
+  while (power(root, exponent) < members) ++root;
+  return root;
+}
+
 Tree root_only(int members) {
   Tree tree;
   tree.parent.assign(static_cast<std::size_t>(members), -1);
@@ -95,6 +108,37 @@ Tree wide_tree(int members, int degree, int number) {
   return tree;
 }
 
+// A position's parent is the position without its highest digit.
+Tree by_digits(int members, int base) {
+  return by_rule(members, [base](int position) {
+    int digit = 0;
+    int unit = 1;
+    for (; position / unit >= base; unit *= base) ++digit;
+    return std::pair(position % unit, digit);
+  });
+}
+
+// A position's parent is the position without its lowest digit: those far from the root come first.
+Tree by_digits_from_afar(int members, int base) {
+  int digits = 0;
+  for (int unit = 1; unit < members; unit *= base) ++digits;
+  return by_rule(members, [=](int position) {
+    int digit = 0;
+    int unit = 1;
+    for (; position / unit % base == 0; unit *= base) ++digit;
+    return std::pair(position - position / unit % base * unit, digits - 1 - digit);
+  });
+}
+
+Tree grid(int members) {
+  const int columns = root_of(members, 2);
+  return by_rule(members, [columns](int position) {
+    const int row = position / columns;
+    const int column = position % columns;
+    return std::pair(column == 0 ? position - columns : position - 1, row + column - 1);
+  });
+}
+
 std::vector<Tree> wide_trees(int members, int degree) {
   if (members < 2) return {by_rule(members, [](int) { return std::pair(0, 0); })};
   std::vector<Tree> result;
@@ -119,8 +163,14 @@ std::string_view name(Shape shape) {
       return "doubling";
     case Shape::quadrupling:
       return "quadrupling";
+    case Shape::two_steps:
+      return "two-steps";
+    case Shape::three_steps:
+      return "three-steps";
     case Shape::direct:
       return "direct";
+    case Shape::grid:
+      return "grid";
     case Shape::two_trees:
       return "two-trees";
     case Shape::trees_2_deep:
@@ -172,6 +222,13 @@ Tree one_by_one(Tree tree) {
   return tree;
 }
 
+int base_of(Shape shape, int members) {
+  if (shape == Shape::doubling) return 2;
+  if (shape == Shape::quadrupling) return 4;
+  if (shape == Shape::two_steps) return std::max(2, root_of(members, 2));
+  return shape == Shape::three_steps ? std::max(2, root_of(members, 3)) : 0;
+}
+
 int children_of(Shape shape, int members) {
   const auto wide = std::ranges::find(kWideShapes, shape);
   if (wide == std::end(kWideShapes)) return 1;
@@ -189,17 +246,15 @@ std::vector<Tree> trees(Shape shape, int members) {
     case Shape::ring:
       return {by_rule(members, [](int position) { return std::pair(position - 1, position - 1); })};
     case Shape::doubling:
-      return {by_rule(members, [](int position) {
-        const auto distance = std::bit_floor(static_cast<unsigned>(position));
-        return std::pair(position - static_cast<int>(distance), std::countr_zero(distance));
-      })};
     case Shape::quadrupling:
-      return {by_rule(members, [](int position) {
-        const int digit = (static_cast<int>(std::bit_width(static_cast<unsigned>(position))) - 1) / 2;
-        return std::pair(position & ((1 << (2 * digit)) - 1), digit);  // without its highest digit of base 4
-      })};
+      return {by_digits(members, base_of(shape, members))};
+    case Shape::two_steps:
+    case Shape::three_steps:
+      return {by_digits_from_afar(members, base_of(shape, members))};
     case Shape::direct:
       return {by_rule(members, [](int) { return std::pair(0, 0); })};
+    case Shape::grid:
+      return {grid(members)};
     case Shape::two_trees:
       return two_trees(members);
     case Shape::trees_2_deep:

@@ -189,7 +189,8 @@ std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks, bool
 
 // Where hosts pass data on in several steps, these would wait for those of the child before.
 bool CompositePlanner::sends_one_by_one(const Variant& variant, const compose::Composite& composite) const {
-  const bool to_several = variant.shape == Shape::direct || variant.shape == Shape::quadrupling;
+  const bool to_several = variant.shape == Shape::direct ||
+                          (variant.shape == Shape::quadrupling && variant.collective == Collective::reducescatter);
   return to_several && !passes_whole(variant.collective) && std::ranges::all_of(composite.kinds, [](const auto& kind) {
            return !kind->has_entries() && kind->in.steps <= 1 && kind->out.steps <= 1;
          });
@@ -419,6 +420,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         const bool by_trees =
             one_root || (collective == Collective::allreduce && !simulated() && !racks && equal_ports);
         if ((several_trees(shape) && !by_trees) || !is_worthwhile(shape, hosts)) continue;
+        if (is_for_many_hosts(shape) && (one_root || racks || simulated())) continue;
         // In other shapes the root's host sends all data more than once.
         const bool sends_once = shape == Shape::ring || several_trees(shape);
         const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};

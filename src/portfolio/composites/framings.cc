@@ -1,6 +1,7 @@
 #include "portfolio/composites/framings.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "compose/form/composite.h"
@@ -12,8 +13,9 @@ namespace {
 constexpr Framing kFrames[] = {{1}, {8}};
 
 // The closed form tells how long links wait for chunks, and NICs for messages (compose/cost/waiting.h).
-constexpr int kNumbersOfFrames[] = {4, 8, 16, 32};
+constexpr int kNumbersOfFrames[] = {2, 4, 8, 16, 32};
 constexpr int kManyHosts = 1024;          // each candidate takes long to compute, and blocks are short
+constexpr int kShortBlocks = 64;          // hosts; blocks are too short for more frames
 constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks many
 
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer. Frames of little
@@ -26,6 +28,10 @@ constexpr Framing kManyTreeFrames[] = {{1}, {8, 0}, {16, 0}, {8, 2}, {16, 2}, {3
 // A rank's program has one or more operations for each chunk.
 constexpr int kFewFrames = 8;
 constexpr int kMostChunksOfMoreFrames = 16384;
+
+unsigned longest_way_over_grid(int hosts) {
+  return static_cast<unsigned>(compose::trees(compose::Shape::grid, hosts).front().steps);
+}
 
 }  // namespace
 
@@ -46,11 +52,14 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   if (ring && of_blocks)
     for (int apart = hosts; apart > 2; apart /= 4)
       if (apart <= compose::kMostFrameSteps) steps.insert(apart);
+  // In a grid as many as its longest way has.
+  if (shape == compose::Shape::grid) steps.insert(static_cast<int>(std::bit_floor(longest_way_over_grid(hosts))));
   steps.insert(0);
   std::vector<Framing> result{{1}};
   for (const int apart : steps)
     for (const int frames : kNumbersOfFrames) {
-      if (hosts > kManyHosts && (frames == 4 || frames == 16)) continue;
+      if (hosts > kManyHosts && frames != 8 && frames != 32) continue;
+      if (frames == 2 && (!of_blocks || hosts < kShortBlocks)) continue;
       if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
     }
   return result;

@@ -1,16 +1,31 @@
-// No schedule is foreseen to take less time than a lower bound.
+// What tests of bounds compare: the greatest of some bounds, the best packing of trees, and that no schedule is
+// foreseen to take less time.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <initializer_list>
 #include <random>
 #include <vector>
 
-#include "compose/packed_bound.h"
+#include "compose/bounds/bound.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/simulate.h"
+#include "treegen/packing/pack.h"
 
 namespace sccl {
+
+inline double greatest_us(const std::vector<compose::Bound>& bounds) {
+  double most = 0;
+  for (const compose::Bound& one : bounds) most = std::max(most, one.us);
+  return most;
+}
+
+// The packing's rate is in lanes of 1 GB/s, of each rank's block for AllGather and ReduceScatter.
+inline double packed_us(const topology::Topology& machine, Collective collective, double bytes) {
+  const double rate = treegen::to_double(treegen::pack(machine, collective, 0).rate);
+  return bytes / (collective == Collective::reducescatter ? machine.ranks : 1) / (rate * 1e3);
+}
 
 inline const std::vector<Collective> kTreeCollectives = {
     Collective::allreduce, Collective::allgather, Collective::reducescatter, Collective::broadcast, Collective::reduce};

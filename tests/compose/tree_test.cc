@@ -1,0 +1,89 @@
+// The trees in which members of a group pass data on.
+#include "compose/form/tree.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+namespace sccl {
+namespace {
+
+TEST_CASE("quadrupling reaches all members in half as many steps as doubling, each once") {
+  for (const int members : {1, 2, 3, 4, 5, 16, 17, 63, 64, 100, 257}) {
+    const compose::Tree tree = compose::trees(compose::Shape::quadrupling, members).front();
+    const compose::Tree doubling = compose::trees(compose::Shape::doubling, members).front();
+    INFO(members << " members");
+    CHECK(tree.steps == (doubling.steps + 1) / 2);
+    for (int position = 1; position < members; ++position) {
+      const int parent = tree.parent[static_cast<std::size_t>(position)];
+      REQUIRE((parent >= 0 && parent < position));
+      CHECK(tree.step[static_cast<std::size_t>(parent)] < tree.step[static_cast<std::size_t>(position)]);
+    }
+  }
+}
+
+TEST_CASE("two steps and three steps are enough for all members, with as few messages to each distance as that takes") {
+  for (const auto& [shape, steps] :
+       {std::pair(compose::Shape::two_steps, 2), std::pair(compose::Shape::three_steps, 3)})
+    for (const int members : {1, 2, 3, 5, 17, 64, 65, 100, 256, 257}) {
+      const compose::Tree tree = compose::trees(shape, members).front();
+      const int base = compose::base_of(shape, members);
+      INFO(members << " members, base " << base);
+      CHECK(std::pow(base, steps) >= members);
+      CHECK((base == 2 || std::pow(base - 1, steps) < members));
+      CHECK(tree.steps <= steps);
+      for (int position = 1; position < members; ++position) {
+        const int parent = tree.parent[static_cast<std::size_t>(position)];
+        REQUIRE((parent >= 0 && parent < position));
+        CHECK(tree.step[static_cast<std::size_t>(parent)] < tree.step[static_cast<std::size_t>(position)]);
+      }
+      CHECK(tree.most_children() <= steps * (base - 1));
+    }
+}
+
+TEST_CASE("in a grid data goes down the first column and along each row") {
+  CHECK(compose::trees(compose::Shape::grid, 8).front().parent == std::vector<int>{-1, 0, 1, 0, 3, 4, 3, 6});
+  for (const int members : {1, 2, 5, 17, 64, 100, 257}) {
+    const compose::Tree tree = compose::trees(compose::Shape::grid, members).front();
+    INFO(members << " members");
+    CHECK(tree.steps <= 2 * std::ceil(std::sqrt(members)) - 2);
+    CHECK(tree.most_children() <= 2);
+    for (int position = 1; position < members; ++position) {
+      const auto at = static_cast<std::size_t>(position);
+      REQUIRE((tree.parent[at] >= 0 && tree.parent[at] < position));
+      CHECK(tree.step[at] == tree.step[static_cast<std::size_t>(tree.parent[at])] + 1);
+    }
+  }
+}
+
+TEST_CASE("with several trees no member sends more than it receives, and none is deeper than the shape's name says") {
+  for (const auto& [shape, depth] :
+       {std::pair(compose::Shape::trees_2_deep, 2), std::pair(compose::Shape::trees_3_deep, 3),
+        std::pair(compose::Shape::trees_4_deep, 4), std::pair(compose::Shape::trees_5_deep, 5)})
+    for (const int members : {1, 2, 3, 4, 5, 8, 9, 16, 17, 63, 64, 100, 256, 257}) {
+      const int degree = compose::children_of(shape, members);
+      INFO(members << " members, degree " << degree);
+      const auto trees = compose::trees(shape, members);
+      REQUIRE(static_cast<int>(trees.size()) == std::max(1, std::min(degree, members - 1)));
+      std::vector<std::size_t> sends(static_cast<std::size_t>(members), 0);
+      for (const compose::Tree& tree : trees) {
+        std::size_t reached = 0;
+        for (int position = 0; position < members; ++position) {
+          const auto at = static_cast<std::size_t>(position);
+          sends[at] += static_cast<std::size_t>(tree.first[at + 1] - tree.first[at]);
+          if (position == 0) continue;
+          REQUIRE(tree.parent[at] >= 0);
+          CHECK(tree.step[at] == tree.step[static_cast<std::size_t>(tree.parent[at])] + 1);
+          ++reached;
+        }
+        CHECK(reached == static_cast<std::size_t>(members - 1));
+        CHECK(tree.most_children() <= degree);
+        CHECK(tree.steps <= depth);
+      }
+      for (const std::size_t one : sends) CHECK(one <= trees.size());
+    }
+}
+
+}  // namespace
+}  // namespace sccl
