@@ -23,12 +23,10 @@ for preset in "${presets[@]}"; do
   case $preset in
     # ThreadSanitizer does not follow a fork of a process that has threads, nor the locks inside Z3 and NVRTC; a search with
     # a budget of half a second gets nowhere under it, and one packing without threads would take five minutes.
-    # In three cases streams of a failed call are let go, and move data that nobody will trust; in one, two kernels of a
-    # communicator run side by side, which is what the case is about.
     # UCX's hooks in the system's memory calls, which it sets where RDMA libraries are installed, run in threads that
     # ThreadSanitizer has ended already.
     tsan) UCX_MEM_EVENTS=no ctest --preset tsan --label-exclude processes \
-            --exclude-regex '^(synth: ?(.*reference|both encodings|a search that its budget)|tools: synth|kernels: ?NVRTC|treegen: ?thirty-two|gpu: ?.*(take nothing that it passed on|told both calls, in calls that streams order|back from streams that were released|a replay beside another call))' ;;
+            --exclude-regex '^(synth: ?(.*reference|both encodings|a search that its budget)|tools: synth|kernels: ?NVRTC|treegen: ?thirty-two)' ;;
     # AddressSanitizer needs address space of its own where a case limits it, and comes first or not at all in a preload.
     asan-ubsan) ctest --preset asan-ubsan --exclude-regex '^(faults: ?a rank that runs out of address space|tools: run(_on_hosts|_started)?$)' ;;
     *) ctest --preset "$preset" ;;

@@ -2,6 +2,7 @@
 // the library's kernels on the host, from the same source (host_device.h). Device memory is host memory; what is passed
 // to other processes lies in memfds, so that several processes share it as they would a device's.
 #include "gpu/fake_cuda_state.h"
+#include "gpu/let_go.h"
 
 using namespace fake;
 
@@ -121,6 +122,7 @@ void fake_cuda_set_call_costs(double simple_us, double ll_us) {
   state().ll_us = ll_us;
 }
 void fake_cuda_set_stream_values(int supported) { state().stream_values = supported != 0; }
+void fake_cuda_let_streams_go(int let_go) { streams_are_let_go = let_go != 0; }
 void fake_cuda_set_delays(int random) {
   state().delays = random != 0;
   sccl::device::gpu::late_stores = random != 0;

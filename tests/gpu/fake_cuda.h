@@ -30,6 +30,8 @@ void fake_cuda_set_call_costs(double simple_us, double ll_us);
 void fake_cuda_set_stream_values(int supported);  // 1: streams can wait for values
 void fake_cuda_set_delays(
     int random);  // 0; 1: operations on flags and stores of kernels come later, by up to a millisecond
+// 1: the test lets streams of failed calls go, and ThreadSanitizer looks away from what streams move (let_go.h).
+void fake_cuda_let_streams_go(int let_go);  // 0
 // 1: kernels that wait do not look until this is 0 again.
 void fake_cuda_hold_waits(int held);
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.

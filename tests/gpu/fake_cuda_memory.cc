@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "gpu/fake_cuda_state.h"
+#include "gpu/let_go.h"
 
 using namespace fake;
 
@@ -119,6 +120,7 @@ int cuMemcpyDtoDAsync_v2(u64 to, u64 from, unsigned long bytes, void* stream) {
   if (!found) return kInvalidHandle;
   if (const int code = enter_work(stream)) return code;
   found->push([=] {
+    const MovesData moves;
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     work_of_engine(bytes);
   });

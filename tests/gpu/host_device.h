@@ -23,6 +23,7 @@
   inline Type& name() { return *static_cast<Type*>(place.name); }
 
 #include "gpu/host_warp.h"
+#include "gpu/let_go.h"
 #include "kernels/device/program.h"
 
 namespace sccl::device::gpu {
@@ -279,6 +280,7 @@ enum class Serves : u8 { one_operation, any_operation };
 inline void launch_move_on_host(const MoveArguments& arguments, u32 blocks, u32 threads, Serves serves) {
   std::vector<MoveMemory> memories(blocks);
   on_grid(blocks, threads, [&](u32 block, u32) {
+    const fake::MovesData moves;
     serves == Serves::any_operation ? run_move<ReducingAny>(arguments, memories[block])
                                     : run_move<ReducingOne>(arguments, memories[block]);
   });
