@@ -20,7 +20,8 @@ Routes::Routes(const Composite& composite)
       chunks_(schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank)),
       host_of_(at(composite.ranks())),
       local_of_(at(composite.ranks())),
-      turn_of_(at(composite.ranks())) {
+      turn_of_(at(composite.ranks())),
+      port_of_(at(composite.ranks()), -1) {
   int turn = 0;
   for (std::size_t host = 0; host < composite.hosts.size(); ++host) {
     const Host& one = composite.hosts[host];
@@ -30,6 +31,8 @@ Routes::Routes(const Composite& composite)
       local_of_[at(one.ranks[local])] = static_cast<int>(local);
       turn_of_[at(one.ranks[local])] = turn++;
     }
+    for (std::size_t place = one.ports.size(); composite.turns_are_rails && place-- > 0;)
+      port_of_[at(one.ranks[at(one.ports[place])])] = static_cast<int>(place);
   }
   for (const auto& kind : composite.kinds) {
     kinds_.push_back({index(kind->in), index(kind->out), index(kind->between), {}, {}});
@@ -148,6 +151,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
     ends.near_turn = local_of_[at(owner)] + piece;
     ends.local_turn = ends.strand + part.frame * pieces_;
+    if (composite_.turns_are_rails) ends.turn = turn_on_rails(owner, ends.near_turn, piece);
     return ends;
   };
   const auto by_number = [&](Ends ends) {
@@ -167,16 +171,11 @@ Routes::Ends Routes::ends(const Part& part) const {
       return by_owner({false, false, owner, composite_.root, 0, 0, 0});
     case Collective::scatter:
       return by_owner({false, false, composite_.root, owner, 0, 0, 0});
-    case Collective::alltoall:
-      return {false,
-              false,
-              owner,
-              target,
-              turn_of_[at(target)],
-              piece / ranks,
-              0,
-              0,
-              turn_of_[at(target)] + turn_of_[at(owner)]};
+    case Collective::alltoall: {
+      const int near_turn = turn_of_[at(target)] + turn_of_[at(owner)];
+      const int turn = composite_.turns_are_rails ? turn_on_rails(target, near_turn, owner) : turn_of_[at(target)];
+      return {false, false, owner, target, turn, piece / ranks, 0, 0, near_turn};
+    }
     case Collective::broadcast:
       return by_number({false, true, composite_.root, composite_.root, 0, 0, 0});
     case Collective::reduce:
@@ -184,6 +183,18 @@ Routes::Ends Routes::ends(const Part& part) const {
     default:
       return by_number({true, true, 0, 0, 0, 0, 0});
   }
+}
+
+// The turn of the owner's port, or of that near it. Several ports of another host may be at that port's leaf switch:
+// `others` tells which of them.
+int Routes::turn_on_rails(Rank owner, int near_turn, int others) const {
+  const int index = host_of_[at(owner)];
+  const Host& host = composite_.hosts[at(index)];
+  const std::vector<int>* near = host.all_own() ? nullptr : &host.near[at(local_of_[at(owner)])];
+  if (near != nullptr && near->empty()) return turn_of_[at(owner)] + others * composite_.ranks();
+  const Rank port = near == nullptr ? owner : host.ranks[at((*near)[at(near_turn) % near->size()])];
+  const int turn = port_of_[at(port)] >= 0 ? port_of_[at(port)] : turn_of_[at(owner)];
+  return turn + static_cast<int>(host.ports.size()) * (index + others);
 }
 
 Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk)), host); }

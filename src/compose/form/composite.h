@@ -136,6 +136,9 @@ struct Composite {
   Meeting meeting = Meeting::trees;
   bool source_is_near = true;  // whether a chunk's port on the host of its source is one near the source (Host::near)
   bool sink_is_near = true;
+  // Whether the ports of one turn are at one leaf switch on all hosts (portfolio/links/rails.h). A block then takes the
+  // turn of its own rank's port, so that it stays at that switch.
+  bool turns_are_rails = false;
   // Broadcast and Reduce: what the root's host does. None: by way of the port.
   std::optional<RootHost> at_root;
   // Chunks of `at_root` that the chunks take in turn, frame after frame.
@@ -261,6 +264,7 @@ class Routes {
   };
 
   static LocalIndex index(const schedule::Schedule& schedule);
+  int turn_on_rails(Rank owner, int near_turn, int others) const;
   int owners() const;  // ranks whose blocks take turns in the numbers of chunks
   Part part(ChunkId chunk) const;
   bool has_strands_of_ports() const;  // else of blocks
@@ -309,6 +313,7 @@ class Routes {
   std::vector<int> host_of_;   // by rank
   std::vector<int> local_of_;  // by rank: position in its host
   std::vector<int> turn_of_;   // by rank: its number, counted host by host
+  std::vector<int> port_of_;   // by rank: where it is first in Host::ports; -1: nowhere, or turns are no rails
   std::vector<KindIndex> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host

@@ -18,12 +18,22 @@ Node leaf_of(const topology::Cluster& cluster, const Host& host, std::size_t loc
   return cluster.attachments[at(host.ranks[local])].leaf;
 }
 
+// Whether the leaf switch by which a unicast chunk leaves the host tells that by which it enters another such host.
+bool by_turns(const Composite& composite, const topology::Cluster& cluster, int host) {
+  const Host& one = composite.hosts[at(host)];
+  const bool all_pairs = composite.source_is_near && composite.sink_is_near;
+  if (!all_pairs && composite.turns_are_rails) return true;
+  if (!one.all_own()) return false;
+  const auto elsewhere = [&](int port) { return leaf_of(cluster, one, at(port)) != leaf_of(cluster, one, 0); };
+  return !all_pairs || std::ranges::none_of(one.ports, elsewhere);
+}
+
 // How a host's devices are joined to leaf switches.
 struct Joined {
-  bool all_own = false;
+  bool by_turns = false;
   std::vector<Node> turns;  // leaf switches of its ports; one for all of them if it is the same
   std::size_t ports = 0;
-  std::map<Node, std::pair<double, int>> leaves, enters;  // by leaf switch: part of the data, and devices; not all_own
+  std::map<Node, std::pair<double, int>> leaves, enters;  // by leaf switch: part of the data, and devices
   auto operator<=>(const Joined&) const = default;
 };
 
@@ -37,7 +47,7 @@ struct Hosts {
 Joined joined(const Composite& composite, const topology::Cluster& cluster, int host) {
   const Host& one = composite.hosts[at(host)];
   const auto leaf = [&](std::size_t local) { return leaf_of(cluster, one, local); };
-  Joined result{one.all_own(), {}, one.ports.size(), {}, {}};
+  Joined result{by_turns(composite, cluster, host), {}, one.ports.size(), {}, {}};
   for (const int port : one.ports) result.turns.push_back(leaf(at(port)));
   if (std::ranges::count(result.turns, result.turns.front()) == std::ssize(result.turns)) result.turns.resize(1);
   const auto add = [&](std::map<Node, std::pair<double, int>>& to, const std::vector<double>& shares) {
@@ -62,7 +72,7 @@ void add_pairs(LeafTraffic& traffic, Node from, const Alike& senders, const Alik
   const std::int64_t pairs = sending.count * (receiving.count - (same ? 1 : 0));
   if (pairs == 0) return;
   const double bytes = (sending.devices * receiving.devices - (same ? sending.squares : 0)) / ranks;
-  if (!a.all_own || !b.all_own) {
+  if (!a.by_turns || !b.by_turns) {
     const auto leaving = a.leaves.find(from);
     if (leaving == a.leaves.end()) return;
     for (const auto& [to, entering] : b.enters)
@@ -148,8 +158,7 @@ void lay_pairs(const Composite& composite, const topology::Cluster& cluster, con
   for (const auto& [pair, bytes] : pairs.ascending()) {
     const auto from = static_cast<int>(pair >> 32);
     const auto to = static_cast<int>(pair & 0xffffffff);
-    const bool owned = composite.hosts[at(from)].all_own() && composite.hosts[at(to)].all_own();
-    if (is_unicast(composite.collective) && !owned)
+    if (is_unicast(composite.collective) && !(by_turns(composite, cluster, from) && by_turns(composite, cluster, to)))
       add_by_shares(composite, cluster, from, to, bytes, by_leaves);
     else
       add_by_turns(cluster, composite.hosts[at(from)], composite.hosts[at(to)], bytes, by_leaves);

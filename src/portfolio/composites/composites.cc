@@ -170,11 +170,16 @@ std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const 
 
 std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks, bool one_by_one) const {
   std::vector<compose::Tier> result;
-  std::vector<int> all(hosts_.size());
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<int> all = host_order_;
   if (racks) {
-    result.push_back({cluster_->racks, shape, {}});
-    all.resize(cluster_->racks.size());
+    std::vector<int> place(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) place[at(all[i])] = static_cast<int>(i);
+    std::vector<std::vector<int>> groups = cluster_->racks;
+    for (std::vector<int>& group : groups) std::ranges::sort(group, {}, [&](int host) { return place[at(host)]; });
+    all.resize(groups.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::ranges::sort(all, {}, [&](int rack) { return place[at(groups[at(rack)].front())]; });
+    result.push_back({std::move(groups), shape, {}});
   }
   result.push_back({{all}, shape, {}});
   for (compose::Tier& tier : result)
@@ -202,6 +207,7 @@ compose::Composite CompositePlanner::base(Collective collective, Rank root, std:
   composite.root = info(collective).rooted ? root : 0;
   composite.topology = topology_;
   composite.hosts = hosts_;
+  composite.turns_are_rails = turns_are_rails_;
   for (const auto& choices : levels_) composite.kinds.push_back(choices[std::min(level, choices.size() - 1)].kind);
   return composite;
 }
@@ -278,10 +284,14 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
-  if (variant.outer != nullptr) composite.tiers.front().of_roots = variant.outer->of_roots;
+  if (variant.outer != nullptr) {
+    std::ranges::sort(composite.tiers.front().groups.front());  // the order in which its trees number hosts
+    composite.tiers.front().of_roots = variant.outer->of_roots;
+  }
   composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
   // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.
-  const bool near = !variant.leaders && !variant.by_turns && !variant.by_rails && !info(variant.collective).rooted;
+  const bool far = variant.leaders || variant.by_turns || (variant.by_rails && !turns_are_rails_);
+  const bool near = !far && !info(variant.collective).rooted;
   for (compose::Host& host : composite.hosts) {
     if (variant.leaders) host.ports = {host.ports.front()};
     if (!near && !host.all_own()) host.near.assign(host.ranks.size(), {});

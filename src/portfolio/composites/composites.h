@@ -18,6 +18,7 @@
 #include "portfolio/flat/flat_form.h"
 #include "portfolio/host/host_level.h"
 #include "portfolio/host/root_forest.h"
+#include "portfolio/links/rails.h"
 
 namespace sccl::portfolio {
 
@@ -51,6 +52,8 @@ class CompositePlanner {
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
+  std::vector<PortsOfHost> all_ports() const;
+  void keep_off_slow_links(std::vector<PortsOfHost>& ports);
   // What brings data to a host with entries: as much as the weakest host gets, or what its own NICs bring.
   enum class Nics : std::uint8_t { alike, own };
   std::vector<bool> kinds_of_ports_only() const;
@@ -111,6 +114,8 @@ class CompositePlanner {
   std::array<std::size_t, 3> levels_for_both_ways_{kNoLevel, kNoLevel, kNoLevel};
   std::array<std::size_t, 2> levels_without_{kNoLevel, kNoLevel};
   std::vector<compose::Host> hosts_;
+  bool turns_are_rails_ = false;           // compose::Composite
+  std::vector<int> host_order_;            // in which shapes take hosts
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others
 };

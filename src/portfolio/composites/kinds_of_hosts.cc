@@ -19,6 +19,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;
 constexpr std::ptrdiff_t kMostKindsOfFewPorts = 8;
 constexpr int kFewPorts = 8;
+constexpr double kLessBusy = 0.9;
+constexpr std::size_t kMostLeaves = 1024;  // switches, between which ways are looked at
 
 std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
   return links.ranks <= kFewPorts ? kMostKindsOfFewPorts : kMostKindsOfPorts;
@@ -27,26 +29,15 @@ std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
 }  // namespace
 
 void CompositePlanner::plan_hosts() {
-  std::map<std::pair<topology::Node, topology::Node>, int> users;
-  for (const topology::Attachment& one : cluster_->attachments)
-    for (const auto& edge : one.up) ++users[edge];
-  const schedule::EdgeIndex& edges = costs_->edges();
+  std::vector<PortsOfHost> ports = all_ports();
+  keep_off_slow_links(ports);
   for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
     compose::Host host;
     host.ranks = cluster_->hosts[index];
-    std::vector<double> shares;
-    for (const Rank rank : host.ranks) {
-      const topology::Attachment& way = cluster_->attachments[at(rank)];
-      double share = way.attached() ? 1e30 : 0;
-      for (const auto& edge : way.up) {
-        const double rate = edges[edges.find(edge)].gbytes_per_s;
-        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
-      }
-      shares.push_back(share);
-    }
+    host.ports = std::move(ports[index].ports);
+    const std::vector<double>& shares = ports[index].gbytes_per_s;
     const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
     const bool equal = *least > 0 && *most < 1.01 * *least;
-    host.ports = in_proportion(shares);
     host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
     if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
     host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
@@ -55,6 +46,58 @@ void CompositePlanner::plan_hosts() {
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
   plain_ = levels_;
+}
+
+// What leaves the busiest link clearly less busy where each host passes all data to the next one: other ports, and
+// another order of the hosts.
+void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
+  host_order_.resize(ports.size());
+  std::iota(host_order_.begin(), host_order_.end(), 0);
+  std::set<topology::Node> leaves;
+  for (const topology::Attachment& one : cluster_->attachments) leaves.insert(one.leaf);
+  if (leaves.size() < 2 || leaves.size() > kMostLeaves) return;
+  const schedule::EdgeIndex& edges = costs_->edges();
+  const auto us_per_byte = [&](const topology::Edge& edge) {
+    const double rate = edges[edges.find(edge)].gbytes_per_s;
+    return rate > 0 ? 1 / (rate * 1e3) : 0;
+  };
+  const auto busiest = [&](const std::vector<PortsOfHost>& some, const std::vector<int>& order) {
+    return busiest_of_ring(*cluster_, costs_->ways(), some, order, us_per_byte);
+  };
+  double least = busiest(ports, host_order_);
+  if (auto on_rails = ports_on_rails(*cluster_, ports)) {
+    const double busy = busiest(*on_rails, host_order_);
+    turns_are_rails_ = busy < kLessBusy * least;
+    if (turns_are_rails_) {
+      ports = *std::move(on_rails);
+      least = busy;
+    }
+  }
+  std::vector<int> order = order_along_network(*topology_, *cluster_);
+  if (busiest(ports, order) < kLessBusy * least) host_order_ = std::move(order);
+}
+
+// Every device with a NIC, in proportion to its part of the NIC.
+std::vector<PortsOfHost> CompositePlanner::all_ports() const {
+  std::map<topology::Edge, int> users;
+  for (const topology::Attachment& one : cluster_->attachments)
+    for (const auto& edge : one.up) ++users[edge];
+  const schedule::EdgeIndex& edges = costs_->edges();
+  std::vector<PortsOfHost> result;
+  for (const std::vector<Rank>& ranks : cluster_->hosts) {
+    PortsOfHost& one = result.emplace_back();
+    for (const Rank rank : ranks) {
+      const topology::Attachment& way = cluster_->attachments[at(rank)];
+      double share = way.attached() ? 1e30 : 0;
+      for (const auto& edge : way.up) {
+        const double rate = edges[edges.find(edge)].gbytes_per_s;
+        share = std::min(share, (rate > 0 ? rate : 1) / users[edge]);
+      }
+      one.gbytes_per_s.push_back(share);
+    }
+    one.ports = in_proportion(one.gbytes_per_s);
+  }
+  return result;
 }
 
 // By links and by the parts of the data that come and go at each device; empty: all alike.

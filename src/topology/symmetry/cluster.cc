@@ -396,17 +396,6 @@ std::vector<bool> reached_in_network(const Topology& topology, const std::vector
   return reached;
 }
 
-// By node: true for switches that belong to no host. A host's nodes are those of its node list and those below the leaf
-// switches of its attachments.
-std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster) {
-  std::vector<bool> network(at(topology.nodes()), true);
-  for (const auto& nodes : cluster.nodes)
-    for (const Node node : nodes) network[at(node)] = false;
-  for (const Attachment& one : cluster.attachments)
-    for (const auto& [src, dst] : one.up) network[at(src)] = false;
-  return network;
-}
-
 }  // namespace
 
 std::vector<int> Cluster::ports(int host) const {
@@ -424,6 +413,15 @@ bool Cluster::has_one_leaf() const {
 }
 
 Cluster cluster_of(const Topology& topology) { return Finder(topology).find(); }
+
+std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster) {
+  std::vector<bool> network(at(topology.nodes()), true);
+  for (const auto& nodes : cluster.nodes)
+    for (const Node node : nodes) network[at(node)] = false;
+  for (const Attachment& one : cluster.attachments)
+    for (const auto& [src, dst] : one.up) network[at(src)] = false;
+  return network;
+}
 
 void require_network(const Topology& topology, const Cluster& cluster) {
   if (cluster.hosts.size() < 2) return;

@@ -51,6 +51,10 @@ Cluster cluster_of(const Topology& topology);
 // to every other NIC. A single host needs no network.
 void require_network(const Topology& topology, const Cluster& cluster);
 
+// By node: true for switches that belong to no host. A host's nodes are those of its node list and those below the leaf
+// switches of its attachments.
+std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster);
+
 // Paths of fewest edges between leaf switches, over switches of the network.
 class NetworkWays {
  public:

@@ -1,0 +1,151 @@
+#include "portfolio/links/rails.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "portfolio/links/shares.h"
+
+namespace sccl::portfolio {
+namespace {
+
+using topology::Node;
+
+constexpr int kMostPorts = 32;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+Node leaf_of(const topology::Cluster& cluster, std::size_t host, int port) {
+  return cluster.attachments[at(cluster.hosts[host][at(port)])].leaf;
+}
+
+// By leaf switch: what the host's NICs bring there.
+std::map<Node, double> rates_of_leaves(const topology::Cluster& cluster, std::size_t host, const PortsOfHost& one) {
+  std::map<Node, double> rates;
+  for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
+    if (one.gbytes_per_s[local] > 0) rates[leaf_of(cluster, host, static_cast<int>(local))] += one.gbytes_per_s[local];
+  return rates;
+}
+
+// Ports at each of the leaf switches in turn; at one leaf switch in proportion to their NICs.
+std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, const std::vector<double>& gbytes_per_s,
+                          const std::vector<Node>& leaves) {
+  std::map<Node, std::vector<int>> turns;
+  int longest = 1;
+  int even = 1;
+  for (const Node leaf : leaves) {
+    if (turns.contains(leaf)) continue;
+    std::vector<double> here = gbytes_per_s;
+    for (std::size_t local = 0; local < here.size(); ++local)
+      if (leaf_of(cluster, host, static_cast<int>(local)) != leaf) here[local] = 0;
+    turns[leaf] = in_proportion(here);
+    longest = std::max(longest, static_cast<int>(turns[leaf].size()));
+    even = std::lcm(even, static_cast<int>(turns[leaf].size()));
+  }
+  const auto length = static_cast<int>(leaves.size());
+  const int rounds = length * even <= kMostPorts ? even : longest;
+  std::map<Node, std::size_t> next;
+  std::vector<int> ports;
+  for (int turn = 0; turn < length * rounds; ++turn) {
+    const Node leaf = leaves[at(turn % length)];
+    const std::vector<int>& own = turns[leaf];
+    ports.push_back(own[next[leaf]++ % own.size()]);
+  }
+  return ports;
+}
+
+}  // namespace
+
+std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& cluster,
+                                                       const std::vector<PortsOfHost>& hosts) {
+  std::map<Node, double> common;  // what the weakest host has there
+  bool several = false;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    const std::map<Node, double> rates = rates_of_leaves(cluster, host, hosts[host]);
+    several = several || rates.size() > 1;
+    if (host == 0) common = rates;
+    std::erase_if(common, [&](const auto& one) { return !rates.contains(one.first); });
+    for (auto& [leaf, rate] : common) rate = std::min(rate, rates.at(leaf));
+  }
+  if (common.empty() || !several) return std::nullopt;
+  std::vector<Node> leaves;
+  std::vector<double> shares;
+  for (const auto& [leaf, rate] : common) {
+    leaves.push_back(leaf);
+    shares.push_back(rate);
+  }
+  std::vector<Node> turns;
+  for (const int leaf : in_proportion(shares)) turns.push_back(leaves[at(leaf)]);
+  std::vector<PortsOfHost> result = hosts;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    PortsOfHost& one = result[host];
+    for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
+      if (!common.contains(leaf_of(cluster, host, static_cast<int>(local)))) one.gbytes_per_s[local] = 0;
+    one.ports = ports_at(cluster, host, one.gbytes_per_s, turns);
+  }
+  return result;
+}
+
+double busiest_of_ring(const topology::Cluster& cluster, topology::NetworkWays& ways,
+                       const std::vector<PortsOfHost>& hosts, const std::vector<int>& order,
+                       const std::function<double(const topology::Edge&)>& us_per_byte) {
+  std::map<topology::Edge, double> bytes;
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const std::size_t host = at(order[place]);
+    const std::size_t next = at(order[(place + 1) % order.size()]);
+    const std::vector<int>& from = hosts[host].ports;
+    const std::vector<int>& to = hosts[next].ports;
+    const std::size_t turns = std::max(from.size(), to.size());
+    const double part = 1.0 / static_cast<double>(turns);
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      const int out = from[turn % from.size()];
+      const int in = to[turn % to.size()];
+      for (const auto& edge : cluster.attachments[at(cluster.hosts[host][at(out)])].up) bytes[edge] += part;
+      for (const auto& edge : ways.way(leaf_of(cluster, host, out), leaf_of(cluster, next, in))) bytes[edge] += part;
+      for (const auto& edge : cluster.attachments[at(cluster.hosts[next][at(in)])].down) bytes[edge] += part;
+    }
+  }
+  double most = 0;
+  for (const auto& [edge, load] : bytes) most = std::max(most, load * us_per_byte(edge));
+  return most;
+}
+
+std::vector<int> order_along_network(const topology::Topology& topology, const topology::Cluster& cluster) {
+  const std::vector<bool> network = topology::network_switches(topology, cluster);
+  std::vector<std::vector<std::pair<double, Node>>> next(network.size());  // the fastest first
+  for (const topology::Link& link : topology.links)
+    if (network[at(link.src)] && network[at(link.dst)]) next[at(link.src)].emplace_back(-link.gbytes_per_s, link.dst);
+  for (auto& links : next) std::sort(links.begin(), links.end());
+  std::vector<std::vector<int>> hosts_at(network.size());
+  for (std::size_t host = 0; host < cluster.hosts.size(); ++host)
+    for (const Rank rank : cluster.hosts[host])
+      if (const Node leaf = cluster.attachments[at(rank)].leaf; leaf >= 0)
+        hosts_at[at(leaf)].push_back(static_cast<int>(host));
+  std::vector<bool> passed(network.size(), false);
+  std::vector<bool> named(cluster.hosts.size(), false);
+  std::vector<int> order;
+  const auto walk = [&](Node start) {
+    std::vector<std::pair<Node, std::size_t>> way{{start, 0}};  // with the number of links tried
+    while (!way.empty()) {
+      auto& [node, tried] = way.back();
+      if (tried == 0 && !passed[at(node)]) {
+        passed[at(node)] = true;
+        for (const int host : hosts_at[at(node)])
+          if (!named[at(host)]) order.push_back(host), named[at(host)] = true;
+      }
+      while (tried < next[at(node)].size() && passed[at(next[at(node)][tried].second)]) ++tried;
+      if (tried == next[at(node)].size())
+        way.pop_back();
+      else
+        way.emplace_back(next[at(node)][tried++].second, 0);
+    }
+  };
+  for (const topology::Attachment& one : cluster.attachments)
+    if (one.attached() && !passed[at(one.leaf)]) walk(one.leaf);
+  for (std::size_t host = 0; host < named.size(); ++host)
+    if (!named[host]) order.push_back(static_cast<int>(host));
+  return order;
+}
+
+}  // namespace sccl::portfolio
