@@ -1,6 +1,7 @@
 #include "schedule/json.h"
 
 #include "base/error.h"
+#include "base/settings/printable.h"
 #include "topology/formats/json.h"
 
 namespace sccl::schedule {
@@ -39,7 +40,7 @@ Schedule parse(const json& source) {
   if (!collective || *collective == Collective::sendrecv)
     fail(ErrorCode::invalid_argument, "schedule: unknown collective '{}'", collective_name);
   schedule.collective = *collective;
-  schedule.name = source.value("name", "file");
+  schedule.name = printable(source.value("name", "file"));
   schedule.ranks = integer(source.at("ranks"));
   if (source.contains("root")) schedule.root = integer(source.at("root"));
   schedule.topology = topology::from_json(source.at("topology"));

@@ -1,5 +1,6 @@
 """What the command says of input that it cannot use: one line that names it, and a status that is not 0.
 Usage: bad_input_test.py SCCL"""
+import json
 import os
 import subprocess
 import sys
@@ -78,6 +79,35 @@ def test_numbers_of_every_verb():
     expect_refusal(["status", ""])
 
 
+def test_decimal():
+    """A number is decimal, with a unit or without: 0x10 is none, and 010 is not 8."""
+    for option in ("--slots", "--root", "--devices"):
+        for value in ("0x2", "0X2", "010"):
+            expect_refusal([*MACHINE, option, value], option, f"'{value}'")
+    expect_refusal([*MACHINE, "--reduce-gbytes-per-s", "0x10"], "'0x10'", "decimal")
+    for value in ("0x10", "0x10K", "0x1p4"):
+        expect_refusal([*MACHINE[:-1], value], f"'{value}'")
+    expect_refusal(["perf", "all_reduce", "-n", "2", "-e", "64", "--arrival", "mif=0x10"], "'0x10'")
+
+
+def test_control_characters(folder):
+    """Terminals interpret them, and whoever wrote the file chose them."""
+    machine = {"name": "red\x1b[31m", "ranks": 2, "links": [{"src": 0, "dst": 1, "gbytes_per_s": 1}, {"src": 1, "dst": 0, "gbytes_per_s": 1}]}
+    broken = {**machine, "links": [{"src": 0, "dst": 1, "class": "\x1b[2J"}]}
+    xml = '<system version="1"><cpu numaid="&#27;[31m" affinity="1" arch="&#27;[2J" vendor="v"/></system>'
+    texts = [json.dumps(machine), json.dumps(broken), json.dumps({**machine, "ranks": 0}), xml,
+             '<system version="&#27;[31m"/>', json.dumps({"collective": "\x1b[31m"})]
+    path = os.path.join(folder, "machine")
+    for text in texts:
+        with open(path, "w") as file:
+            file.write(text)
+        for arguments in (["topo", "--topo", path], ["plan", "--topo", path, "--collective", "allreduce", "--bytes", "1M"], ["verify", path]):
+            result = run(*arguments)
+            expect("\x1b" not in result.stdout + result.stderr, f"{arguments[0]} of {text} printed {result.stdout!r} and {result.stderr!r}")
+            if text == texts[0] and arguments[0] == "plan":
+                expect("red\\x1b[31m" in result.stdout, f"the name is not told: {result.stdout}")
+
+
 def test_output():
     """An answer that cannot be printed is no success."""
     for arguments in (["--help"], ["verify", "--help"], ["env"], ["topo", "--topo", "dgx1v"], MACHINE):
@@ -90,8 +120,10 @@ def test_output():
 
 with tempfile.TemporaryDirectory() as temporary:
     test_files(temporary)
+    test_control_characters(temporary)
 test_numbers()
 test_numbers_of_every_verb()
+test_decimal()
 test_output()
 for failure in failures:
     print(failure)

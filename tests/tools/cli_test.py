@@ -466,6 +466,10 @@ def test_topo():
         expect_code(run("topo", "--topo", "dgx1v", "--svg", "/no/such/folder/x.svg"), 2, "a picture that cannot be written")
     result = run("topo", "--topo", "2*dgx1v", "--nic-gbps", "200", "--json")
     expect(max(link["gbytes_per_s"] for link in json.loads(result.stdout)["links"] if link["class"] == "net") == 25, "--nic-gbps")
+    for verb in (["topo"], ["plan", "--collective", "allreduce", "--bytes", "1M"]):
+        result = run(*verb, "--topo", "dgx1v", "--nic-gbps", "200")
+        expect_code(result, 2, f"{verb[0]} --nic-gbps without NICs")
+        expect("leave out --nic-gbps" in result.stderr and "'dgx1v'" in result.stderr, f"--nic-gbps without NICs: {result.stderr}")
     with tempfile.TemporaryDirectory() as cache:
         places = {"XDG_CACHE_HOME": cache}
         assumed, measured, kept = (run("topo", *extra, env=places) for extra in ([], ["--measure"], []))

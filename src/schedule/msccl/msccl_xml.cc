@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/settings/printable.h"
 
 namespace sccl::schedule {
 namespace {
@@ -220,7 +221,7 @@ MscclGpu gpu_of(const Reader& reader, const pugi::xml_node& node, int rank, int 
 MscclAlgo algo_of(const Reader& reader, const pugi::xml_node& node) {
   MscclAlgo algo;
   algo.line = reader.line(node);
-  algo.name = reader.text(node, "name");
+  algo.name = printable(reader.text(node, "name"));
   algo.protocol = reader.text(node, "proto");
   algo.collective = reader.text(node, "coll");
   if (algo.protocol != "Simple" && algo.protocol != "LL" && algo.protocol != "LL128")

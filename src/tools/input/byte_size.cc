@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "tools/input/decimal.h"
+
 namespace sccl::tools {
 namespace {
 
@@ -27,7 +29,7 @@ std::size_t parse_size(const std::string& text) {
     unit = 1 << 30;
   else if (!unit_name.empty() && unit_name != "B")
     refuse();
-  if (suffix == text.c_str() || !(number * unit >= 1) || number * unit > kMostBytes) refuse();
+  if (is_hexadecimal(text) || suffix == text.c_str() || !(number * unit >= 1) || number * unit > kMostBytes) refuse();
   return static_cast<std::size_t>(number * unit);
 }
 

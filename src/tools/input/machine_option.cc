@@ -7,9 +7,13 @@ namespace sccl::tools {
 void MachineOption::add_to(CLI::App& app) {
   app.add_option("--topo", name_, "preset, A*PRESET, host:N, switch:N or a topology file (JSON, NCCL's XML)");
   app.add_option("--devices", devices_, "only these devices, renumbered in this order")->delimiter(',');
-  app.add_option("--nic-gbps", nic_gbits_per_s_, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
+  nic_gbps_ =
+      app.add_option("--nic-gbps", nic_gbits_per_s_, "Gbit/s of each device's NIC in A*PRESET")->capture_default_str();
 }
 
-topology::Topology MachineOption::machine() const { return topology_argument(name_, devices_, nic_gbits_per_s_); }
+topology::Topology MachineOption::machine() const {
+  check_nic_option(*nic_gbps_, name_);
+  return topology_argument(name_, devices_, nic_gbits_per_s_);
+}
 
 }  // namespace sccl::tools

@@ -13,13 +13,14 @@ class MachineOption {
  public:
   void add_to(CLI::App& app);
   bool given() const { return !name_.empty(); }
-  // Throws invalid_argument when the name, the file or a device is wrong.
+  // After add_to(). Throws invalid_argument when the name, the file or a device is wrong, or --nic-gbps does not count.
   topology::Topology machine() const;
 
  private:
   std::string name_;
   std::vector<int> devices_;
   double nic_gbits_per_s_ = 100;
+  const CLI::Option* nic_gbps_ = nullptr;
 };
 
 }  // namespace sccl::tools

@@ -1,5 +1,5 @@
-// Parses a verb's command line, and refuses what CLI11 takes for a number: an empty text for 0, and "nan", which no
-// range excludes.
+// Parses a verb's command line, and refuses what CLI11 takes for a number: an empty text for 0, "nan", which no
+// range excludes, and numbers that are not decimal.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/settings/printable.h"
 #include "schedule/json.h"
 #include "schedule/msccl/msccl_import.h"
 
@@ -52,7 +53,7 @@ schedule::Schedule schedule_from_file(const std::string& path) {
   try {
     return schedule_from_text(text);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", path, error.what()));
+    throw Error(error.code(), fmt::format("{}: {}", path, printable(error.what())));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/splitmix.h"
+#include "tools/input/decimal.h"
 
 namespace sccl::tools {
 namespace {
@@ -63,7 +64,7 @@ void ArrivalPattern::parse_amount(const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit(end);
-  const bool is_number = end != text.c_str() && std::isfinite(number) && number >= 0;
+  const bool is_number = end != text.c_str() && !is_hexadecimal(text) && std::isfinite(number) && number >= 0;
   if (is_number && unit.empty() && number <= kMostMessages) {
     unit_ = Unit::messages;
     amount_ = number;
@@ -87,7 +88,7 @@ void ArrivalPattern::read(const std::string& path) {
     for (std::string word; words >> word;) {
       char* end = nullptr;
       const double us = std::strtod(word.c_str(), &end);
-      if (*end != '\0' || !(us >= 0) || us * 1e3 > kMostDelayNs)
+      if (*end != '\0' || is_hexadecimal(word) || !(us >= 0) || us * 1e3 > kMostDelayNs)
         refuse(fmt::format("{}:{}: '{}' is no delay in microseconds, of at most 60 s", path, number, word));
       delays.push_back(us);
     }

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "base/fd.h"
+#include "base/settings/printable.h"
 #include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
 
@@ -38,24 +39,6 @@ void check_answerer(const FileDescriptor& socket, long process) {
                              " answers in the name of process " + std::to_string(process) + ": it is not believed");
   if (who.uid != ::geteuid() && who.uid != 0 && ::geteuid() != 0)
     throw std::runtime_error("process " + std::to_string(process) + " belongs to another user");
-}
-
-// Terminals interpret control characters, and other processes wrote this text.
-std::string printable(const std::string& text) {
-  std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // C1 controls are two bytes in UTF-8: C2 and 80 to 9F.
-    const bool c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (byte >= 0x20 && byte != 0x7f && !c1) {
-      shown += text[i];
-      continue;
-    }
-    char code[8];
-    std::snprintf(code, sizeof code, "\\x%02x", c1 ? static_cast<unsigned char>(text[++i]) : byte);
-    shown += code;
-  }
-  return shown;
 }
 
 // Throws, with the reason, when the process does not answer.

@@ -17,6 +17,7 @@
 #include "platform/host/measure_copies.h"
 #include "portfolio/allocations.h"
 #include "tools/input/parse.h"
+#include "tools/input/topology_argument.h"
 #include "tools/pictures/topo_report.h"
 #include "tools/pictures/topo_svg.h"
 #include "tools/verbs/verbs.h"
@@ -37,6 +38,7 @@ struct Options {
   std::string collective = "allreduce";
   int best = 0;  // devices to choose; 0: not asked
   double nic_gbits_per_s = 100;
+  const CLI::Option* nic_gbps = nullptr;
   bool as_json = false, classes = false, measure = false;
   int smallest = 3, largest = 8;
 };
@@ -117,6 +119,7 @@ void use_measured(topology::Machine& machine, bool measure_now) {
 topology::Machine chosen(const Options& options) {
   if (options.measure && !options.topology.empty())
     fail(ErrorCode::invalid_usage, "--measure is about this machine: leave out --topo");
+  check_nic_option(*options.nic_gbps, options.topology);
   topology::Machine machine =
       options.topology.empty() ? this_machine() : topology::load(options.topology, options.nic_gbits_per_s);
   if (options.topology.empty()) use_measured(machine, options.measure);
@@ -157,8 +160,8 @@ int topo(int argc, char** argv) {
   app.add_option("--topo", options.topology,
                  "preset, A*PRESET, host:N, or a JSON or NCCL XML file; none: this machine");
   app.add_option("--devices", options.devices, "only these, renumbered in this order")->delimiter(',');
-  app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")
-      ->capture_default_str();
+  options.nic_gbps = app.add_option("--nic-gbps", options.nic_gbits_per_s, "Gbit/s of each device's NIC in A*PRESET")
+                         ->capture_default_str();
   app.add_option("--svg", options.svg, "draw a picture into this file");
   app.add_option("--dump", options.dump, "write NCCL's XML into this file (JSON if it ends in .json)");
   app.add_flag("--classes", options.classes, "list what parts of the machine jobs may be left with, up to isomorphism");

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/settings/printable.h"
 
 namespace sccl::topology {
 namespace {
@@ -39,7 +40,7 @@ SharedSet shared_from_json(const json& entry) {
 
 Topology parse(const json& source) {
   Topology topology;
-  topology.name = source.value("name", "unnamed");
+  topology.name = printable(source.value("name", "unnamed"));
   topology.ranks = integer(source.at("ranks"));
   topology.switches = integer_or(source, "switches", 0);
   if (topology.ranks > kMaxNodes || topology.switches > kMaxNodes || source.at("links").size() > kMaxLinks)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/settings/env.h"
+#include "base/settings/printable.h"
 #include "topology/formats/json.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
@@ -18,8 +19,10 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = 256u << 20;
 
-bool looks_like_path(std::string_view text) {
-  return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.ends_with(".xml");
+bool names_file(std::string_view text) {
+  if (text.find('/') != std::string_view::npos || text.ends_with(".json") || text.ends_with(".xml")) return true;
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(std::filesystem::path(text), ignored);
 }
 
 // "dgx1v:1,4,5" is a machine and a list of its devices; "host:4" is a machine.
@@ -80,10 +83,13 @@ void set_rank(Element& element, std::string_view busid, Rank rank) {
 
 }  // namespace
 
+bool names_preset_of_hosts(std::string_view text) {
+  return !names_file(text) && text.find('*') != std::string_view::npos;
+}
+
 Machine load(std::string_view text, double nic_gbits_per_s) {
   const std::filesystem::path path(text);
-  std::error_code ignored;
-  if (!looks_like_path(text) && !std::filesystem::is_regular_file(path, ignored)) {
+  if (!names_file(text)) {
     const auto parts = machine_and_devices(text);
     if (!parts) return {preset(text, nic_gbits_per_s), std::nullopt};
     return {subset(preset(parts->first, nic_gbits_per_s), device_list(text, parts->second)), std::nullopt};
@@ -93,7 +99,7 @@ Machine load(std::string_view text, double nic_gbits_per_s) {
   } catch (const Error& error) {
     const std::string message = error.what();
     if (message.find(path.string()) != std::string::npos) throw;
-    fail(error.code(), "{}: {}", path.string(), message);
+    fail(error.code(), "{}: {}", path.string(), printable(message));
   }
 }
 

@@ -16,6 +16,9 @@ struct Machine {
   std::optional<Element> system;  // from NCCL's XML or a probe; nothing for presets and JSON
 };
 
+// Whether `text` has the form "A*PRESET", whose NICs have a rate that load() is given.
+bool names_preset_of_hosts(std::string_view text);
+
 // `text` is the name of a preset, optionally followed by a colon and the devices to keep ("dgx1v:1,4,5"), or the path
 // of a JSON or NCCL XML file (the first character tells which). Throws invalid_argument when the file cannot be read or
 // holds no topology, when neither a file nor a preset has that name, or when a device does not exist.

@@ -4,6 +4,7 @@
 #include <pugixml.hpp>
 
 #include "base/error.h"
+#include "base/settings/printable.h"
 
 namespace sccl::topology {
 namespace {
@@ -43,7 +44,7 @@ class Reader {
       if (result.attributes.size() == kMostAttributes)
         fail(ErrorCode::invalid_argument, "topology XML, line {}: <{}> has more than {} attributes: this is no machine",
              position(text_, node.offset_debug()).line, result.tag, kMostAttributes);
-      result.set(attribute.name(), attribute.value());
+      result.set(attribute.name(), printable(attribute.value()));
     }
     for (const pugi::xml_node& child : node.children())
       if (child.type() == pugi::node_element) result.children.push_back(element(child, depth + 1));
