@@ -390,6 +390,12 @@ def test_simulate():
         stepwise = json.loads(run("simulate", *call, "--algo", "ring", "--stepwise", "--json").stdout)
         expect(abs(stepwise["time_us"] - stepwise["closed_form_us"]) < 1e-6 * stepwise["time_us"], "stepwise is not the closed form")
         expect(run("simulate", *call, "--algo", "ring").stdout == run("simulate", *call, "--algo", "ring").stdout, "not deterministic")
+        for machine, collective, size in (("4*dgx1v", "broadcast", "4M"), ("2*dgx1v", "broadcast", "1M"), ("2*dgx1v", "alltoall", "1M"), ("dgx1v", "allreduce", "16M")):
+            same = ["--topo", machine, "--collective", collective, "--bytes", size, "--json"]
+            best = json.loads(run("plan", *same).stdout)["candidates"][0]
+            seen = json.loads(run("simulate", *same).stdout)
+            expect((seen["time_us"], seen["slice_bytes"]) == (best["time_us"], best.get("slice_bytes", 131072)),
+                   f"{collective} of {size} on {machine} is planned {best} and simulated {seen['time_us']} us in slices of {seen['slice_bytes']}")
         plan = json.loads(run("plan", *call, "--json").stdout)
         times = [candidate["time_us"] for candidate in plan["candidates"]]
         expect(times == sorted(times) and plan["chosen"] == plan["candidates"][0]["algo"], "the plan's order")

@@ -77,8 +77,8 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
   return found;
 }
 
-schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
-                           const schedule::SimulationOptions& options) {
+Planned plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
+                const schedule::SimulationOptions& options) {
   check_root(machine, call);
   // An algorithm that needs no search does not wait for the searches of others.
   if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
@@ -89,14 +89,17 @@ schedule::Schedule plan_by(const std::string& algorithm, const topology::Topolog
            "'{}' on {} ranks has too many sends: up to {} ranks have a flat form, more have forms by levels "
            "(levels/...)",
            algorithm, machine.ranks, kMostFlatRanks);
-    if (auto schedule = planner->plan(machine, call.collective, call.root)) return *std::move(schedule);
+    if (auto schedule = planner->plan(machine, call.collective, call.root))
+      return {*std::move(schedule), options.slice_bytes};
   } else if (portfolio::by_levels_alone(machine)) {
     for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))
-      if (portfolio::answers_to(one.plan.composite->name, algorithm)) return compose::expand(*one.plan.composite);
+      if (portfolio::answers_to(one.plan.composite->name, algorithm))
+        return {compose::expand(*one.plan.composite), one.slice_bytes};
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root, algorithm);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))
-      if (portfolio::answers_to(all[prediction.candidate], algorithm)) return *all[prediction.candidate].schedule;
+      if (portfolio::answers_to(all[prediction.candidate], algorithm))
+        return {*all[prediction.candidate].schedule, prediction.slice_bytes};
   }
   fail(ErrorCode::invalid_argument,
        "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,

@@ -54,10 +54,16 @@ std::vector<Candidate> candidates(const topology::Topology& machine, const Call&
 // invalid_argument when hosts cannot reach one another.
 std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine, const Call& call, double slice_bytes);
 
+// A schedule, and the slices in which it was foreseen to be fastest.
+struct Planned {
+  schedule::Schedule schedule;
+  double slice_bytes = 0;
+};
+
 // The fastest schedule of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when no
 // candidate has the name, or when it has no schedule for the call.
-schedule::Schedule plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
-                           const schedule::SimulationOptions& options);
+Planned plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
+                const schedule::SimulationOptions& options);
 
 // Throws invalid_argument when no time could be predicted.
 void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine);

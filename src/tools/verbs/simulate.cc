@@ -39,7 +39,7 @@ struct Options {
   std::string bytes;
   std::string algorithm;
   std::string schedule_path;
-  std::string slice = "128K";
+  std::optional<std::string> slice;
   Call call;
   int slots = kSlots;
   int network_slots = kNetworkSlots;
@@ -61,8 +61,9 @@ void add_options(CLI::App& app, Options& options) {
       ->required();
   app.add_option("--root", options.call.root, "of a rooted collective");
   app.add_option("--algo", options.algorithm, "planner or kind (ring, trees, synth, ...); without it the fastest");
-  app.add_option("--slice", options.slice, "chunks are cut into slices of this size; 0: not at all")
-      ->capture_default_str();
+  app.add_option("--slice", options.slice,
+                 "chunks are cut into slices of this size; 0: not at all; without it as sccl plan cuts them, and a "
+                 "file's into 128K");
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")
       ->check(CLI::Range(0, kMostSlots))
       ->capture_default_str();
@@ -91,7 +92,10 @@ schedule::SimulationOptions simulation_options(const Options& options) {
                                      .slots = options.slots,
                                      .network_slots = options.network_slots,
                                      .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
-  result.slice_bytes = options.stepwise || options.slice == "0" ? 0 : static_cast<double>(parse_size(options.slice));
+  if (options.stepwise || options.slice == "0")
+    result.slice_bytes = 0;
+  else
+    result.slice_bytes = options.slice ? static_cast<double>(parse_size(*options.slice)) : kSliceBytes;
   result.lane_bytes = options.stepwise ? 0 : schedule::kLaneBytes;
   result.progress = options.stepwise ? schedule::Progress::stepwise : schedule::Progress::dataflow;
   result.detail = schedule::Detail::totals;
@@ -144,14 +148,15 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
               cost.between_hosts.time_us(0) + cost.on_host.time_us(0), cost.between_hosts.steps, cost.on_host.steps);
 }
 
-schedule::Schedule schedule_of(const Options& options) {
-  if (options.schedule_path.empty()) {
-    if (const auto levels = levels_of(options)) return compose::expand(*levels->plan.composite);
-    const topology::Topology machine = options.machine.machine();
-    if (!options.algorithm.empty())
-      return plan_by(options.algorithm, machine, options.call, simulation_options(options));
-    return *candidates(machine, options.call, simulation_options(options)).front().schedule;
-  }
+Planned planned(const Options& options) {
+  if (const auto levels = levels_of(options)) return {compose::expand(*levels->plan.composite), levels->slice_bytes};
+  const topology::Topology machine = options.machine.machine();
+  if (!options.algorithm.empty()) return plan_by(options.algorithm, machine, options.call, simulation_options(options));
+  const Candidate best = candidates(machine, options.call, simulation_options(options)).front();
+  return {*best.schedule, best.slice_bytes};
+}
+
+schedule::Schedule read_schedule(const Options& options) {
   schedule::Schedule schedule = schedule_from_file(options.schedule_path);
   // A file's routes may be simulated on another machine.
   if (options.machine.given()) {
@@ -164,6 +169,15 @@ schedule::Schedule schedule_of(const Options& options) {
   }
   schedule::verify(schedule);
   return schedule;
+}
+
+// With slices as they were asked for, else as they were planned.
+Planned to_simulate(const Options& options) {
+  const double asked = simulation_options(options).slice_bytes;
+  if (!options.schedule_path.empty()) return {read_schedule(options), asked};
+  Planned result = planned(options);
+  if (options.slice || options.stepwise) result.slice_bytes = asked;
+  return result;
 }
 
 double figure(const nlohmann::json& json, const char* name, const std::string& path) {
@@ -188,9 +202,8 @@ schedule::CoreModel core_model(const std::string& path) {
 
 // Simulates the executor of the host platform.
 void run_on_cores(const Options& options) {
-  const schedule::Schedule schedule = schedule_of(options);
-  const schedule::SimulationOptions cut = simulation_options(options);
-  const schedule::ProgramRun run{options.call.bytes, cut.slice_bytes, options.slots};
+  const auto [schedule, slice_bytes] = to_simulate(options);
+  const schedule::ProgramRun run{options.call.bytes, slice_bytes, options.slots};
   const schedule::CoreModel model = core_model(options.cores_path);
   const schedule::ProgramSimulation result =
       schedule::simulate_program(schedule, schedule::prepare(schedule, options.slots), model, run);
@@ -214,6 +227,7 @@ void run_on_cores(const Options& options) {
 
 struct Outcome {
   schedule::Schedule schedule;
+  double slice_bytes = 0;  // 0: not cut
   schedule::Simulation simulation;
   schedule::SteppedCost stepped;
   double closed_form_us = 0;
@@ -279,6 +293,7 @@ void print_json(const Outcome& outcome, const Options& options) {
                         {"rounds", outcome.stepped.rounds},
                         {"chunks_per_rank", outcome.stepped.chunks_per_rank},
                         {"slices", outcome.simulation.slices},
+                        {"slice_bytes", outcome.slice_bytes},
                         {"links", links}};
   if (options.timeline) result["timeline"] = timeline_json(outcome, edges);
   std::puts(result.dump().c_str());
@@ -307,8 +322,11 @@ void run_simulation(const Options& options) {
     return print_levels(*levels, options);
   }
   Outcome outcome;
-  outcome.schedule = schedule_of(options);
+  Planned plan = to_simulate(options);
+  outcome.schedule = std::move(plan.schedule);
+  outcome.slice_bytes = plan.slice_bytes;
   schedule::SimulationOptions simulated = simulation_options(options);
+  simulated.slice_bytes = outcome.slice_bytes;
   if (draws_transfers(options)) {
     const auto slices = static_cast<std::size_t>(schedule::simulate(outcome.schedule, simulated).slices);
     if (slices > kMostTransfers)
