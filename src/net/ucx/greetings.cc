@@ -21,6 +21,7 @@ void Greetings::step() {
     const ucs_status_t status = ucp_.request_check_status(one.request);
     if (status == UCS_INPROGRESS) return false;
     ucp_.request_free(std::exchange(one.request, nullptr));
+    if (one.endpoint == nullptr) return true;
     if (status != UCS_OK && one.endpoint->may_recover()) return false;
     one.endpoint->address.clear();
     return true;
@@ -59,7 +60,11 @@ bool Greetings::send(Greeting& greeting) {
 }
 
 void Greetings::drop(const Endpoint& endpoint) {
-  all_.remove_if([&](const Greeting& one) { return one.endpoint == &endpoint && !one.request; });
+  all_.remove_if([&](Greeting& one) {
+    if (one.endpoint != &endpoint) return false;
+    one.endpoint = nullptr;
+    return one.request == nullptr;
+  });
 }
 
 void Greetings::release() {

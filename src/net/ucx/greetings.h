@@ -78,7 +78,7 @@ class Greetings {
   }
   // Not from within UCX's callbacks.
   void step();
-  // Those of the endpoint that have not been sent.
+  // Those of the endpoint, which may go afterwards. Of those that UCX is sending, only the memory stays.
   void drop(const Endpoint& endpoint);
   bool empty() const { return all_.empty(); }
   // UCX no longer tells what becomes of them; their memory stays.
@@ -86,7 +86,7 @@ class Greetings {
 
  private:
   struct Greeting {
-    Endpoint* endpoint;
+    Endpoint* endpoint;  // null: it was dropped
     unsigned message;
     std::vector<std::byte> head, data;  // must live until UCX has sent them
     Begins begins;
