@@ -216,6 +216,19 @@ TEST_CASE("abort ends a rank that waits for others") {
   aborter.join();
 }
 
+TEST_CASE("a rank that is aborted before it has found the root is told to the others") {
+  const std::atomic<bool> aborted{true};
+  const UniqueId id = create_unique_id();
+  const auto errors = run_ranks(3, [&](Rank rank) {
+    Bootstrap bootstrap(id, rank, 3, soon(), rank == 1 ? aborted : kNoAbort);
+    bootstrap.all_gather({}, soon());
+  });
+  CHECK_THAT(errors[1], Catch::Contains("rank 1 was aborted"));
+  for (const std::size_t rank : {0u, 2u})
+    CHECK_THAT(errors[rank],
+               Catch::Contains("rank 1") && Catch::Contains("was aborted during the search for the root"));
+}
+
 TEST_CASE("addresses that do not answer hold nobody up, and are told with what became of them") {
   const UniqueId id = create_unique_id();
   IdContent content = decode(id);

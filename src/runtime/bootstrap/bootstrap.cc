@@ -218,6 +218,9 @@ Bootstrap::Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadli
   try {
     impl_->take(impl_->joining.join(deadline));
   } catch (SocketFailure failure) {
+    // The others would wait for this rank until their time limit. Takes a second at most.
+    if (failure == SocketFailure::aborted)
+      fail_early(ids, rank, ranks, fmt::format("rank {} was aborted during the search for the root", rank));
     impl_->explain(failure, "the search for the root");
   } catch (const Error& error) {
     // Of several ids, the first one's root may be there.
