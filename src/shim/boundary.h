@@ -75,18 +75,28 @@ ncclResult_t guarded(const char* call, Body&& body) noexcept {
   return caught(call, body);
 }
 
-// As caught(), for a function whose work a group queues: inside a group the error is also kept until the group's end.
-// Outside of a group the runtime disables cancellation where the call begins to wait.
+// Runs the body of what a group queues. Inside a group what it throws is also kept until the group's end.
+template <typename Body>
+auto kept_in_group(Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    runtime::group_fail(error);
+    throw;
+  } catch (const std::bad_alloc&) {
+    runtime::group_lacks_memory();
+    throw;
+  } catch (const std::exception& error) {
+    runtime::group_fail(Error(ErrorCode::internal_error, error.what()));
+    throw;
+  }
+}
+
+// As caught(), for a function whose work a group queues. Outside of a group the runtime disables cancellation where the
+// call begins to wait.
 template <typename Body>
 ncclResult_t queued(const char* call, Body&& body) noexcept {
-  return caught(call, [&] {
-    try {
-      return body();
-    } catch (const Error& error) {
-      runtime::group_fail(error);
-      throw;
-    }
-  });
+  return caught(call, [&] { return kept_in_group(body); });
 }
 
 }  // namespace sccl::shim

@@ -51,10 +51,12 @@ runtime::Completion init_all(ncclComm_t* comms, int count, const int* devices) {
   const ncclUniqueId id = make_id();
   runtime::group_start();
   try {
-    for (int rank = 0; rank < count; ++rank)
-      init_rank(&comms[rank], count, {&id, 1}, rank, devices == nullptr ? rank : devices[rank], nullptr);
-  } catch (const Error& error) {
-    runtime::group_fail(error);
+    kept_in_group([&] {
+      for (int rank = 0; rank < count; ++rank)
+        init_rank(&comms[rank], count, {&id, 1}, rank, devices == nullptr ? rank : devices[rank], nullptr);
+    });
+  } catch (const std::exception&) {
+    // The group's end throws it.
   }
   return runtime::group_end();
 }

@@ -34,6 +34,7 @@ constinit thread_local int depth = 0;
 struct Group {
   ProcessMark made_by;
   std::optional<Error> error;
+  bool lacks_memory = false;
   std::vector<Setup> setups;
   std::vector<Workload> work;
   std::vector<PointToPointRequest> spare;  // memory for transfers, of a group before
@@ -49,7 +50,7 @@ struct Group {
 
   // The common group: nothing but transfers of one blocking communicator on the host.
   bool only_exchanges() const {
-    if (error || !setups.empty() || work.size() != 1) return false;
+    if (error || lacks_memory || !setups.empty() || work.size() != 1) return false;
     const Workload& all = work.front();
     if (all.transfers.empty() || !all.collectives.empty() || !all.puts.empty() || !all.waits.empty() ||
         !all.behind.empty())
@@ -261,6 +262,8 @@ std::optional<Group> close_group() {
     fail(ErrorCode::invalid_usage,
          "the group was begun before this process was forked (fork) and belongs to its parent: begin one here");
   if (closed.error) throw Error(*closed.error);
+  if (closed.lacks_memory)
+    fail(ErrorCode::system_error, "a call of this group ran out of memory, and none of its calls is made: free some");
   if (!closed.setups.empty() && !closed.work.empty())
     fail(ErrorCode::invalid_usage, "one group holds both init of communicators and communication: use two groups");
   return closed;
@@ -287,6 +290,10 @@ bool in_group() { return depth > 0; }
 
 void group_fail(const Error& error) {
   if (in_group() && !group().error) group().error = error;
+}
+
+void group_lacks_memory() noexcept {
+  if (in_group()) group().lacks_memory = true;
 }
 
 Completion group_end() {

@@ -32,6 +32,8 @@ bool in_group();
 
 // Marks this thread's group as failed: the outermost end throws `error` and runs nothing. No effect outside a group.
 void group_fail(const Error& error);
+// The same where there is no memory for an error.
+void group_lacks_memory() noexcept;
 
 // Outside a group these functions act at once; inside a group they queue. The caller has checked for NULL communicators
 // and enum ranges; these functions check the ranges of rank, root and peer.
