@@ -70,18 +70,24 @@ Engine tested(std::string key, const std::string& name, const Settings& settings
   return engine;
 }
 
+// NCCL's name of a plugin, where nobody named one and there is no such file. A file that lacks a library is told: the
+// loader's text then begins with the name of that one.
+bool is_absent(const Settings& settings, const std::string& item, const std::string& why) {
+  return settings.plugin_list.empty() && why.starts_with(item + ": cannot open shared object file");
+}
+
 // The first plugin of the list that works. With `network` set, plugins of other names are skipped.
 bool offer_plugin(const Settings& settings, Offer& offer) {
   for (const std::string& item : plugin::items(settings.plugin_list)) {
     std::string why;
     const auto loaded = plugin::load(item, why);
     if (!loaded) {
-      offer.refusals.push_back(why);
+      offer.refusals.push_back({why, "", is_absent(settings, item, why) ? Refusal::Asked::no : Refusal::Asked::yes});
       continue;
     }
     const std::string name = loaded->table->name();
     if (!settings.network.empty() && !same_name(settings.network, name)) {
-      offer.refusals.push_back(fmt::format("{} is the network {}, not {}", loaded->path, name, settings.network));
+      offer.refusals.push_back({fmt::format("{} is the network {}, not {}", loaded->path, name, settings.network), ""});
       continue;
     }
     try {
@@ -89,7 +95,7 @@ bool offer_plugin(const Settings& settings, Offer& offer) {
                                      settings, [loaded, nonce = settings.nonce] { return open(loaded, nonce); }));
       return true;
     } catch (const Error& error) {
-      offer.refusals.push_back(happened(error));
+      offer.refusals.push_back({happened(error), ""});
     }
   }
   return false;
@@ -106,7 +112,7 @@ std::vector<Rail> ucx_rails(const Settings& settings, Offer& offer) {
           {ucx::open({settings.nonce, one.name, settings.rdma, settings.deadline, settings.reconnect_limit, false}), 0,
            fmt::format("{} ({})", one.name, one.address), one.network, one.mbits_per_s});
     } catch (const Error& error) {
-      offer.refusals.push_back(fmt::format("{}: {}", one.name, error.what()));
+      offer.refusals.push_back({fmt::format("{}: {}", one.name, happened(error)), remedy(error)});
       if (rails.empty()) return {};
     }
   }
@@ -132,7 +138,7 @@ bool offer_ucx(const Settings& settings, Offer& offer) {
   } catch (const Error& error) {
     // A setting is the cause, and not that an engine is missing.
     if (error.code() == ErrorCode::invalid_usage && offer.engines.empty()) throw;
-    offer.refusals.push_back(error.what());
+    offer.refusals.push_back({happened(error), remedy(error)});
     return false;
   }
 }
@@ -179,7 +185,8 @@ Offer offer(const Settings& settings) {
     without.network.clear();
     Offer result = offer(without);
     result.refusals.push_back(
-        fmt::format("NCCL_NET={} names a transport inside NCCL, which this library does not have", settings.network));
+        {fmt::format("NCCL_NET={} names a transport inside NCCL, which this library does not have", settings.network),
+         ""});
     return result;
   }
   const bool names_plugin = engine == "plugin" || (engine == "auto" && !names_ucx &&
@@ -193,19 +200,34 @@ Offer offer(const Settings& settings) {
            "{} asks for a net plugin that cannot be used ({}): name another one (a path, or NAME of "
            "libnccl-net-NAME.so) with NCCL_NET_PLUGIN, or leave out SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN so that UCX "
            "serves",
-           asker(settings), fmt::join(result.refusals, "; "));
+           asker(settings), happened(result.refusals));
     return result;
   }
   if (!offer_ucx(settings, result) && only_ucx)
-    fail(ErrorCode::system_error, "SCCL_NET=ucx was asked for: {}", fmt::join(result.refusals, "; "));
+    fail(ErrorCode::system_error, "SCCL_NET=ucx was asked for: {}: {}", happened(result.refusals),
+         remedies(result.refusals, "leave it out, so that a net plugin may serve"));
   return result;
 }
 
-std::string no_engine_text(const std::vector<std::string>& refusals) {
+std::string happened(const std::vector<Refusal>& refusals) {
+  std::vector<std::string> texts;
+  for (const Refusal& refusal : refusals) texts.push_back(refusal.happened);
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string remedies(const std::vector<Refusal>& refusals, const std::string& usual) {
+  std::vector<std::string> texts;
+  for (const Refusal& refusal : refusals)
+    if (!refusal.remedy.empty() && std::find(texts.begin(), texts.end(), refusal.remedy) == texts.end())
+      texts.push_back(refusal.remedy);
+  return texts.empty() ? usual : fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string no_engine_text(const std::vector<Refusal>& refusals) {
   return fmt::format(
-      "the ranks run on several hosts, and no engine that moves data between hosts works on all of them ({}): install "
-      "UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN",
-      fmt::join(refusals, "; "));
+      "the ranks run on several hosts, and no engine that moves data between hosts works on all of them ({}): {}",
+      happened(refusals),
+      remedies(refusals, "install UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN"));
 }
 
 }  // namespace sccl::net

@@ -64,9 +64,19 @@ std::optional<int> device_of(const Engine& engine, RailUse use);
 // The engine for messages. If some rank has several rails, all ranks take them, also those that have one.
 std::shared_ptr<Net> taken(Engine engine, RailUse use, const RailSettings& settings);
 
+// An engine that was tried and cannot be used.
+struct Refusal {
+  std::string happened;
+  std::string remedy;  // apart, since many ranks may need the same one; may be empty
+  enum class Asked : std::uint8_t {
+    yes,
+    no
+  } asked = Asked::yes;  // no: a plugin that is looked for unasked, and absent
+};
+
 struct Offer {
   std::vector<Engine> engines;
-  std::vector<std::string> refusals;  // one line for each engine that was tried and cannot be used
+  std::vector<Refusal> refusals;
 };
 
 // An engine that is named explicitly (by a plugin list, a network, SCCL_NET=plugin or ucx) is offered alone; if it
@@ -75,6 +85,10 @@ struct Offer {
 Offer offer(const Settings& settings);
 
 // The text of the error when a communicator spans hosts and the ranks have no common engine.
-std::string no_engine_text(const std::vector<std::string>& refusals);
+std::string no_engine_text(const std::vector<Refusal>& refusals);
+
+// What happened to each of them, and what to do about it, each remedy once; `usual` where none of them has one.
+std::string happened(const std::vector<Refusal>& refusals);
+std::string remedies(const std::vector<Refusal>& refusals, const std::string& usual);
 
 }  // namespace sccl::net

@@ -27,6 +27,7 @@ class Logs {
             {"NCCL_DEBUG_SUBSYS", "INIT,TUNING"},
             {"NCCL_DEBUG_FILE", (folder_ / "rank.%p").string()}};
   }
+  std::string folder() const { return folder_.string(); }
   std::string file(const std::string& name, const std::string& content) const {
     std::ofstream(folder_ / name) << content;
     return (folder_ / name).string();

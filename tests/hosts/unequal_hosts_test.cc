@@ -1,5 +1,7 @@
 // Hosts that are not alike: other versions, settings or engines. One line says which hosts have what, and what to do.
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
 
 #include "checks.h"
 #include "logs.h"
@@ -11,6 +13,11 @@ namespace {
 constexpr const char* kRemedy = "set it alike on all hosts";
 
 Environment with_plugin(const char* path) { return {{"SCCL_NET", "plugin"}, {"NCCL_NET_PLUGIN", path}}; }
+
+std::string library_path() {
+  const char* const path = std::getenv("LD_LIBRARY_PATH");
+  return path == nullptr ? "" : path;
+}
 
 }  // namespace
 
@@ -69,4 +76,28 @@ TEST_CASE("different versions of a net plugin work together, and a line names ho
   for (const char* const count : {"1", "300000"}) check_all_ok(job.ask(std::string("data ") + count));
   CHECK(logs.count("TestTCP (net plugin v11) on alpha (rank 0), TestTCP (net plugin v9) on beta (rank 1): install one "
                    "version") == 1);
+}
+
+TEST_CASE("a plugin that is found unasked and cannot be used, on one host alone or at all, is told beside UCX",
+          "[processes]") {
+  if (is_skipped()) return;
+  const Hosts hosts({"alpha", "beta"});
+  const Logs logs;
+  SECTION("it cannot be loaded") {
+    logs.file("libnccl-net.so", "no library\n");
+    Job job(hosts, {0, 1}, logs.environment(), {{1, {{"LD_LIBRARY_PATH", logs.folder() + ":" + library_path()}}}});
+    check_all_ok(job.init());
+    CHECK(logs.count("rank 1: does not serve between hosts: ") == 1);
+    CHECK_THAT(logs.text(), Catch::Contains("libnccl-net.so: file too short"));
+  }
+  SECTION("another host has none") {
+    std::filesystem::create_symlink(NET_PLUGIN, logs.folder() + "/libnccl-net.so");
+    Job job(hosts, {0, 1}, logs.environment(), {{1, {{"LD_LIBRARY_PATH", logs.folder() + ":" + library_path()}}}});
+    check_all_ok(job.init());
+    CHECK(logs.count("rank 1: does not serve between hosts: TestTCP") == 1);
+    CHECK_THAT(logs.text(), Catch::Contains("rank 0 on host alpha does not have it"));
+  }
+  // A plugin that nobody named and that is not there is no news.
+  CHECK(logs.count("does not serve between hosts") == 1);
+  CHECK(logs.count(": between hosts: UCX") == 2);
 }

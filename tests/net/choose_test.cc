@@ -120,6 +120,34 @@ TEST_CASE("the first plugin of a list that works is taken") {
   CHECK(found.refusals.size() == 1);
 }
 
+TEST_CASE("what all ranks have to do is told once, and the usual remedy only where nothing better is known") {
+  const Refusal plugin{"libnccl-net.so: no such file", ""}, ucx{"UCX has no port", "widen the range"};
+  const std::string three = no_engine_text({plugin, ucx, ucx}), one = no_engine_text({plugin});
+  CHECK_THAT(three, Catch::Contains("works on all of them (libnccl-net.so: no such file; UCX has no port; UCX has no "
+                                    "port): widen the range"));
+  CHECK_THAT(one, Catch::EndsWith("(libnccl-net.so: no such file): install UCX (package libucx0), or name a net plugin "
+                                  "with NCCL_NET_PLUGIN"));
+}
+
+TEST_CASE("what UCX refuses is told apart from its remedy") {
+  Settings any_device = settings("ucx", "");
+  any_device.devices.clear();
+  ::setenv("UCX_NET_DEVICES", "nowhere0", 1);
+  try {
+    offer(any_device);
+    FAIL_CHECK("UCX could be opened");
+  } catch (const Error& error) {
+    CHECK_THAT(happened(error), Catch::Contains("nowhere0 is not there") && !Catch::Contains("unset"));
+    CHECK(remedy(error) == "name one of those, or unset the variable");
+  }
+  ::unsetenv("UCX_NET_DEVICES");
+}
+
+TEST_CASE("a plugin that nobody named and that is not there is no news, and one that somebody named is") {
+  CHECK(offer(settings("auto", "")).refusals.at(0).asked == Refusal::Asked::no);
+  CHECK(offer(settings("auto", "/nowhere/libfirst.so," + plugin_path(8))).refusals.at(0).asked == Refusal::Asked::yes);
+}
+
 TEST_CASE("'none' in the list of plugins leaves UCX") {
   const Offer found = offer(settings("auto", "none"));
   REQUIRE(found.engines.size() == 1);
@@ -151,7 +179,7 @@ TEST_CASE("NCCL's own transports by name leave the choice as it is") {
   socket.network = "Socket";
   const Offer found = offer(socket);
   CHECK(found.engines.at(0).key == "ucx");
-  CHECK(found.refusals.back().find("NCCL_NET=Socket") != std::string::npos);
+  CHECK(found.refusals.back().happened.find("NCCL_NET=Socket") != std::string::npos);
 }
 
 TEST_CASE("a plugin that misbehaves is refused with its reason") {
@@ -179,7 +207,6 @@ TEST_CASE("settings that nothing can follow are told with what to set") {
   CHECK(refusal(settings("fast", "")).find("set auto, plugin, ucx or none") != std::string::npos);
   CHECK(refusal(settings("none", "")).find("SCCL_NET=none allows no engine") != std::string::npos);
   CHECK(refusal(settings("plugin", "/nowhere/libthere.so")).find("/nowhere/libthere.so") != std::string::npos);
-  CHECK(no_engine_text({"a", "b"}).find("works on all of them (a; b): install UCX") != std::string::npos);
 }
 
 TEST_CASE("a plugin that was asked for and is not there is told with who asked and what to set") {

@@ -5,7 +5,7 @@
 #include <array>
 #include <csignal>
 
-#include "base/error.h"
+#include "net/net.h"
 
 namespace sccl::net::ucx {
 namespace {
@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kFile = "libucp.so.0";
 constexpr const char* kServicesFile = "libucs.so.0";
 constexpr unsigned kOldestMinor = 13;  // of version 1
+constexpr const char* kInstall = "install UCX 1.13 or newer (package libucx0)";
 constexpr unsigned kSafeWireupMinor = 15;
 
 // Saves the program's signal handlers, and restores them at the end.
@@ -42,16 +43,15 @@ class KeptSignalHandlers {
 
 void* open_file(const char* name) {
   if (void* file = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return file;
-  fail(ErrorCode::system_error,
-       "UCX, which moves data between hosts, cannot be loaded: {}: install UCX 1.13 or newer (package libucx0), or set "
-       "NCCL_NET_PLUGIN to a net plugin",
-       dlerror());
+  throw EngineError(ErrorCode::system_error,
+                    fmt::format("UCX, which moves data between hosts, cannot be loaded: {}", dlerror()),
+                    std::string(kInstall) + ", or set NCCL_NET_PLUGIN to a net plugin");
 }
 
 template <typename Function>
 void look_up(void* file, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(file, name));
-  if (!function) fail(ErrorCode::system_error, "{} lacks {}: install UCX 1.13 or newer (package libucx0)", kFile, name);
+  if (!function) throw EngineError(ErrorCode::system_error, fmt::format("{} lacks {}", kFile, name), kInstall);
 }
 
 Library load() {
@@ -66,7 +66,7 @@ Library load() {
   unsigned release = 0;
   l.get_version(&major, &minor, &release);
   if (major != 1 || minor < kOldestMinor)
-    fail(ErrorCode::system_error, "UCX {}.{} is not supported: install UCX 1.{} or newer", major, minor, kOldestMinor);
+    throw EngineError(ErrorCode::system_error, fmt::format("UCX {}.{} is not supported", major, minor), kInstall);
   l.wires_up_safely = minor >= kSafeWireupMinor;
   look_up(ucp, "ucp_config_read", l.config_read);
   look_up(ucp, "ucp_config_release", l.config_release);

@@ -26,8 +26,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "base/os/boot_id.h"
+#include "net/net.h"
 
 namespace sccl::net::ucx {
 namespace {
@@ -198,9 +198,10 @@ void check_net_devices(Deadline deadline) {
       ::poll(nullptr, 0, deadline.remaining_ms(kLookAgainMs));
       continue;
     }
-    fail(ErrorCode::invalid_usage,
-         "UCX_NET_DEVICES={}: {}{}: this host has {}: name one of those, or unset the variable", list,
-         fmt::join(states, ", "), may_come ? " still" : "", text_of(here));
+    throw EngineError(ErrorCode::invalid_usage,
+                      fmt::format("UCX_NET_DEVICES={}: {}{}: this host has {}", list, fmt::join(states, ", "),
+                                  may_come ? " still" : "", text_of(here)),
+                      "name one of those, or unset the variable");
   }
 }
 
@@ -243,13 +244,14 @@ void check_transports(const std::string& listing, const std::optional<GivenSetti
   const std::vector<std::string> left = local_transports(listing);
   if (left.empty()) return;
   if (!asked)
-    fail(ErrorCode::system_error,
-         "UCX has {} alone, none of which reaches another host: this host has {}: bring a network interface up, or "
-         "install a UCX with tcp",
-         fmt::join(left, ", "), text_of(devices_here()));
-  fail(ErrorCode::invalid_usage,
-       "UCX with {} has {} alone, none of which reaches another host: add tcp, or leave the setting out", asked->text,
-       fmt::join(left, ", "));
+    throw EngineError(ErrorCode::system_error,
+                      fmt::format("UCX has {} alone, none of which reaches another host: this host has {}",
+                                  fmt::join(left, ", "), text_of(devices_here())),
+                      "bring a network interface up, or install a UCX with tcp");
+  throw EngineError(
+      ErrorCode::invalid_usage,
+      fmt::format("UCX with {} has {} alone, none of which reaches another host", asked->text, fmt::join(left, ", ")),
+      "add tcp, or leave the setting out");
 }
 
 PortTurn::PortTurn(int ports, Deadline deadline) {
@@ -258,8 +260,8 @@ PortTurn::PortTurn(int ports, Deadline deadline) {
   turn_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   while (!take_turn(turn_)) {
     if (deadline.passed())
-      fail(ErrorCode::system_error, "other ranks of this host open ports of UCX and do not come to an end: {}",
-           range ? "widen or unset UCX_TCP_PORT_RANGE" : kMorePorts);
+      throw EngineError(ErrorCode::system_error, "other ranks of this host open ports of UCX and do not come to an end",
+                        range ? "widen or unset UCX_TCP_PORT_RANGE" : kMorePorts);
     ::poll(nullptr, 0, deadline.remaining_ms(1) + 1);
   }
   int free = 0;
@@ -274,11 +276,14 @@ PortTurn::PortTurn(int ports, Deadline deadline) {
   }
   if (free >= ports) return;
   if (range)
-    fail(ErrorCode::invalid_usage,
-         "UCX_TCP_PORT_RANGE={}-{} has {} free ports, and every rank of this host takes {}: widen or unset it",
-         range->first, range->second, free, ports);
-  fail(ErrorCode::invalid_usage, "the system has {} free ports, and every rank of this host takes {} for UCX: {}", free,
-       ports, kMorePorts);
+    throw EngineError(ErrorCode::invalid_usage,
+                      fmt::format("UCX_TCP_PORT_RANGE={}-{} has {} free ports, and every rank of this host takes {}",
+                                  range->first, range->second, free, ports),
+                      "widen or unset it");
+  throw EngineError(
+      ErrorCode::invalid_usage,
+      fmt::format("the system has {} free ports, and every rank of this host takes {} for UCX", free, ports),
+      kMorePorts);
 }
 
 int count_interfaces() {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "net/net.h"
 #include "net/ucx/engine.h"
 #include "net/ucx/user_settings.h"
 
@@ -192,8 +193,9 @@ bool Worker::create(const Options& options, Deadline limit) {
   const char* const what =
       options.devices.empty() ? "find a network device" : "use the network devices that were chosen";
   if (made != UCS_OK && transports)
-    fail(ErrorCode::invalid_usage, "UCX could not {} with {}: {}: correct the setting or leave it out", what,
-         transports->text, text_of(made));
+    throw EngineError(ErrorCode::invalid_usage,
+                      fmt::format("UCX could not {} with {}: {}", what, transports->text, text_of(made)),
+                      "correct the setting or leave it out");
   check(made, what);
 
   const std::string listing = printed([&](std::FILE* to) { ucp_.context_print_info(context_, to); });
@@ -226,9 +228,10 @@ bool Worker::create(const Options& options, Deadline limit) {
   address_.assign(begin, begin + attributes.address_length);
   ucp_.worker_release_address(worker_, attributes.address);
   if (sizeof(HandleHead) + address_.size() > kMostHandleBytes)
-    fail(ErrorCode::system_error,
-         "UCX's address has {} bytes, {} is the most: set UCX_NET_DEVICES to the devices that are needed",
-         address_.size(), kMostHandleBytes - sizeof(HandleHead));
+    throw EngineError(ErrorCode::system_error,
+                      fmt::format("UCX's address has {} bytes, {} is the most", address_.size(),
+                                  kMostHandleBytes - sizeof(HandleHead)),
+                      "set UCX_NET_DEVICES to the devices that are needed");
   if (ucp_.worker_get_efd(worker_, &wake_descriptor_) != UCS_OK) wake_descriptor_ = -1;
   return true;
 }

@@ -208,12 +208,14 @@ Finding between_hosts() {
     for (const std::string& interface : interfaces) speeds += (speeds.empty() ? "" : ", ") + with_speed(interface);
     if (!offer.engines.empty())
       return {title, State::ok, offer.engines.front().description + "; interfaces: " + speeds, ""};
-    std::string reasons;
-    for (const std::string& refusal : offer.refusals) reasons += (reasons.empty() ? "" : "; ") + refusal;
-    return {title, State::warn, "no engine: " + reasons, remedy};
+    return {title, State::warn, "no engine: " + net::happened(offer.refusals), net::remedies(offer.refusals, remedy)};
   } catch (const Error& error) {
     const bool is_setting = error.code() == ErrorCode::invalid_usage;
-    return {title, State::warn, error.what(), is_setting ? "correct or unset that variable" : remedy};
+    const std::string own = net::remedy(error);
+    return {title, State::warn, net::happened(error),
+            !own.empty() ? own
+            : is_setting ? "correct or unset that variable"
+                         : remedy};
   } catch (const std::exception& error) {
     return {title, State::warn, error.what(), remedy};
   }

@@ -17,14 +17,14 @@ namespace sccl::runtime {
 namespace {
 
 // What a rank tells the others, as lines: the code of an error or 0, its text, then keys, counts of rails, names and
-// refusals with a letter before each.
+// refusals with a letter before each, and behind a refusal its remedy.
 struct Told {
   int code = 0;
   std::string error;
   std::vector<std::string> keys;
   std::vector<int> rails;          // by key
   std::vector<std::string> names;  // of engines with their versions, by key
-  std::vector<std::string> refusals;
+  std::vector<net::Refusal> refusals;
 };
 
 std::string one_line(std::string text) {
@@ -37,7 +37,10 @@ std::string to_text(const Told& told) {
   for (const std::string& key : told.keys) text += "k" + one_line(key) + "\n";
   for (const int rails : told.rails) text += fmt::format("n{}\n", rails);
   for (const std::string& name : told.names) text += "v" + one_line(name) + "\n";
-  for (const std::string& refusal : told.refusals) text += "r" + one_line(refusal) + "\n";
+  for (const net::Refusal& refusal : told.refusals) {
+    text += "r" + one_line(refusal.happened) + "\n";
+    if (!refusal.remedy.empty()) text += "d" + one_line(refusal.remedy) + "\n";
+  }
   return text;
 }
 
@@ -56,7 +59,8 @@ Told from_text(std::string_view text) {
     if (line.starts_with('k')) told.keys.push_back(line.substr(1));
     if (line.starts_with('n')) told.rails.push_back(std::atoi(line.c_str() + 1));
     if (line.starts_with('v')) told.names.push_back(line.substr(1));
-    if (line.starts_with('r')) told.refusals.push_back(line.substr(1));
+    if (line.starts_with('r')) told.refusals.push_back({line.substr(1), ""});
+    if (line.starts_with('d') && !told.refusals.empty()) told.refusals.back().remedy = line.substr(1);
   }
   return told;
 }
@@ -102,6 +106,23 @@ void tell_versions(const std::string& key, const std::vector<Told>& all, const s
         "hosts have different versions of a net plugin, which may not understand one another: {}: install one "
         "version on all hosts",
         text);
+}
+
+// Why no better engine than the chosen one serves.
+void tell_refused(const EngineQuestion& question, const net::Offer& offer, const std::string& chosen,
+                  const std::vector<Told>& all, const std::vector<std::string>& hosts) {
+  for (const net::Refusal& refusal : offer.refusals)
+    if (refusal.asked == net::Refusal::Asked::yes)
+      log::info(log::Subsystem::init, "rank {}: does not serve between hosts: {}", question.rank, refusal.happened);
+  for (const net::Engine& engine : offer.engines) {
+    if (engine.key == chosen) return;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (place_of(engine.key, all[rank]) < all[rank].keys.size()) continue;
+      log::info(log::Subsystem::init, "rank {}: does not serve between hosts: {}: rank {} on host {} does not have it",
+                question.rank, engine.description, rank, hosts[rank]);
+      break;
+    }
+  }
 }
 
 // Every rank has an engine, but not the same one.
@@ -180,6 +201,7 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
     const auto engine = std::find_if(offer.engines.begin(), offer.engines.end(),
                                      [&](const net::Engine& one) { return one.key == key; });
     log::info(log::Subsystem::init, "rank {}: between hosts: {}", question.rank, engine->description);
+    tell_refused(question, offer, key, all, hosts);
     if (question.rank == 0) tell_versions(key, all, hosts);
     const auto has_several = [&](const Told& told) {
       const std::size_t at = place_of(key, told);
@@ -191,13 +213,13 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
   }
   if (std::none_of(all.begin(), all.end(), [](const Told& told) { return told.keys.empty(); }))
     fail_different_engines(all, hosts);
-  std::vector<std::string> refusals;
+  std::vector<net::Refusal> refusals;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    for (const std::string& refusal : all[rank].refusals)
-      refusals.push_back(fmt::format("rank {} on host {}: {}", rank, hosts[rank], refusal));
+    for (const net::Refusal& refusal : all[rank].refusals)
+      refusals.push_back({fmt::format("rank {} on host {}: {}", rank, hosts[rank], refusal.happened), refusal.remedy});
     if (all[rank].refusals.empty())
       refusals.push_back(
-          fmt::format("rank {} on host {} offers {}", rank, hosts[rank], fmt::join(all[rank].keys, ", ")));
+          {fmt::format("rank {} on host {} offers {}", rank, hosts[rank], fmt::join(all[rank].keys, ", ")), ""});
   }
   fail(ErrorCode::system_error, "{}", net::no_engine_text(refusals));
 }
