@@ -4,74 +4,16 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
-#include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/on_rails.h"
 #include "schedule/proof/verify.h"
-#include "schedule/simulation/simulate.h"
 
 using namespace sccl;
 
 namespace {
-
-constexpr double kBytes = 64 << 20;
-constexpr double kSlice = 128 * 1024;
-
-void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, topology::LinkClass kind) {
-  machine.links.push_back({a, b, 1, rate, 1, kind});
-  machine.links.push_back({b, a, 1, rate, 1, kind});
-}
-
-// Of each host the rails of its devices' NICs. A link of `joined` GB/s leads from each rail's switch to one above.
-topology::Topology on_rails(const std::vector<std::vector<int>>& hosts, double joined) {
-  topology::Topology machine;
-  machine.name = "rails";
-  int rails = 0;
-  for (const std::vector<int>& host : hosts) {
-    machine.ranks += static_cast<int>(host.size());
-    rails = std::max(rails, 1 + *std::ranges::max_element(host));
-  }
-  machine.switches = static_cast<int>(hosts.size()) + rails + 1;
-  const topology::Node above = machine.ranks + machine.switches - 1;
-  Rank rank = 0;
-  topology::Node inner = machine.ranks;
-  for (const std::vector<int>& host : hosts) {
-    for (const int rail : host) {
-      join(machine, rank, inner, 200, topology::LinkClass::nvlink);
-      join(machine, rank++, above - rails + rail, 25, topology::LinkClass::net);
-    }
-    ++inner;
-  }
-  for (int rail = 0; rail < rails; ++rail) join(machine, above - rails + rail, above, joined, topology::LinkClass::net);
-  return machine;
-}
-
-std::vector<std::vector<int>> often(const std::vector<std::vector<int>>& hosts, int times) {
-  std::vector<std::vector<int>> result;
-  for (int i = 0; i < times; ++i) result.insert(result.end(), hosts.begin(), hosts.end());
-  return result;
-}
-
-// How many times the bound the composite takes that the closed form chooses: by the closed form, and simulated.
-std::pair<double, double> times_bound(const topology::Topology& machine, Collective collective) {
-  const auto all = portfolio::CompositePlanner(machine).candidates(collective, 1);
-  const auto& best = all[portfolio::by_time(all, kBytes, kSlice).front()];
-  UNSCOPED_INFO(best.composite->name);
-  const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 1, kBytes).front().us;
-  const double slice = best.cost.good_slice(kBytes, kSlice);
-  schedule::SimulationOptions options;
-  options.bytes = kBytes;
-  options.slice_bytes = slice;
-  options.slots = schedule::kSlots;
-  options.network_slots = schedule::kNetworkSlots;
-  options.lane_bytes = schedule::kLaneBytes;
-  options.detail = schedule::Detail::totals;
-  const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
-  return {best.cost.time_us(kBytes, slice) / bound, simulated / bound};
-}
 
 constexpr Collective kOnRails[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
                                    Collective::broadcast, Collective::reduce,    Collective::alltoall};

@@ -468,7 +468,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
   if (!unicast) add_packed(result, collective, root, at_root, forests);
-  add_even_trees(result, topology_, collective, *cluster_, *verifier_);
+  add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
   return result;
 }
 

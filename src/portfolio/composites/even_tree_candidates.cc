@@ -6,10 +6,12 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "compose/bounds/bound.h"
 #include "compose/lowering/by_time.h"
 #include "planners/planners.h"
 #include "portfolio/flat/candidate.h"
@@ -40,6 +42,12 @@ constexpr int kTreesOfBlocks = 256;
 constexpr int kChunksOfBlocks = 512;
 constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
+// Of clusters with more ranks, where nothing else comes near the bound.
+constexpr double kFarFromBound = 1.6;
+constexpr double kMuchLess = 0.75;
+constexpr int kTreesOfMany = 32;
+constexpr int kMostTwice = 96;  // ranks for which more trees are tried
+constexpr int kMostSends = 1 << 16;
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 128 * 1024;
@@ -286,7 +294,6 @@ std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topol
 void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
   const int ranks = topology->ranks;
-  if (ranks > kMostFlatRanks) return;
   const double least_us = kLessForBlocks * least_busy_us_per_byte(result);
   if (cannot_be_below(least_us, *topology, collective)) return;
   const bool sums = collective == Collective::reducescatter;
@@ -315,7 +322,6 @@ std::span<const Trees> trees_for(int ranks) {
 void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
                              const std::shared_ptr<const topology::Topology>& topology,
                              const topology::Cluster& cluster, compose::Verifier& verifier) {
-  if (topology->ranks > kMostEvenTreeRanks) return;
   double least_us = kClearlyLess * least_busy_us_per_byte(result);
   if (cannot_be_below(least_us, *topology, Collective::allreduce)) return;
   for (const auto& [count, frames] : trees_for(topology->ranks)) {
@@ -336,14 +342,139 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
   }
 }
 
+// The same undirected trees serve copies from all ranks, and sums to them.
+std::vector<Tree> of_each_rank(const std::vector<Tree>& trees, int ranks, int each) {
+  std::vector<Tree> result;
+  for (int i = 0; i < each * ranks; ++i)
+    result.push_back(treegen::rerooted(trees[at(i + i / ranks) % trees.size()], i % ranks));
+  return result;
+}
+
+// Of Broadcast or Reduce: all that ranks do is what the root's host does.
+compose::RootHost at_root(const topology::Topology& topology, Collective collective, Rank root,
+                          const std::vector<Tree>& trees) {
+  std::vector<schedule::Send> sends;
+  for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+    treegen::Route route;
+    (collective == Collective::reduce ? route.in : route.out) = treegen::rerooted(trees[tree], root);
+    treegen::add_sends(route, static_cast<ChunkId>(tree), 0, sends);
+  }
+  schedule::Schedule made = schedule::make_schedule(std::string(kEvenTrees), collective, root, topology,
+                                                    static_cast<int>(trees.size()), std::move(sends));
+  made.pipelined = true;
+  const schedule::Step split = collective == Collective::reduce ? 0 : made.steps;
+  return {std::move(made), {}, {}, split};
+}
+
+double busiest_us(const compose::RootHost& host) { return schedule::busiest_us_per_byte(host.schedule); }
+
+// Undirected trees, or those of the root, of which links that lead away from the root carry copies alone.
+std::optional<compose::RootHost> best_at_root(const topology::Topology& topology, Collective collective, Rank root,
+                                              int count) {
+  const auto reading = collective == Collective::reduce ? treegen::Reading::sums : treegen::Reading::copies;
+  std::optional<compose::RootHost> best;
+  for (const std::vector<Tree>& trees :
+       {treegen::even_trees(topology, count), treegen::even_trees_of_root(topology, reading, root, count)}) {
+    if (trees.empty()) continue;
+    compose::RootHost host = at_root(topology, collective, root, trees);
+    if (!best || busiest_us(host) < busiest_us(*best)) best = std::move(host);
+  }
+  return best;
+}
+
+std::shared_ptr<const compose::HostKind> plain_kind(const topology::Topology& topology) {
+  auto in = planners::shortest(topology, Collective::reducescatter, 0);
+  auto out = planners::shortest(topology, Collective::allgather, 0);
+  auto between = planners::shortest(topology, Collective::alltoall, 0);
+  if (!in || !out || !between) return nullptr;
+  auto kind = std::make_shared<compose::HostKind>();
+  kind->in = *std::move(in);
+  kind->out = *std::move(out);
+  kind->between = *std::move(between);
+  for (const auto& [schedule, turns] :
+       {std::pair(&kind->in, &kind->in_turns), std::pair(&kind->out, &kind->out_turns)}) {
+    turns->resize(at(topology.ranks));
+    for (ChunkId chunk = 0; chunk < schedule->chunks; ++chunk) (*turns)[at(chunk % topology.ranks)].push_back(chunk);
+  }
+  return kind;
+}
+
+double us_per_byte_of_bound(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective,
+                            Rank root) {
+  constexpr double kLong = 1e12;
+  return compose::bounds(topology, cluster, collective, root, kLong).front().us / kLong;
+}
+
+// Hosts as a whole pass slow links that ways from device to device avoid: between rails, or beside fast NICs.
+void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
+                  Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
+  const int ranks = topology->ranks;
+  if (ranks <= kMostFlatRanks || ranks > kMostRanksFarFromBound) return;
+  const double least_us = least_busy_us_per_byte(result);
+  if (least_us < kFarFromBound * us_per_byte_of_bound(*topology, cluster, collective, root)) return;
+  const auto frames_for = [&](int sends) { return std::clamp(kMostSends / sends, 1, 16); };
+  if (info(collective).rooted) {
+    std::optional<compose::RootHost> host;
+    for (const int count : {kTreesOfMany, 2 * kTreesOfMany})
+      if (!host || (ranks <= kMostTwice && busiest_us(*host) >= kMuchLess * least_us))
+        host = best_at_root(*topology, collective, root, count);
+    if (!host || busiest_us(*host) >= kMuchLess * least_us) return;
+    const int count = host->schedule.chunks;
+    auto kind = plain_kind(*topology);
+    if (kind == nullptr) return;
+    compose::Composite composite =
+        one_host(topology, collective, std::move(kind), {root}, count, frames_for(count * (ranks - 1)));
+    composite.root = root;
+    composite.at_root = std::move(host);
+    composite.root_turns.resize(at(count));
+    std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
+    composite.frame_steps = kFrameSteps;
+    add_ordered(result, compose::Verified(std::move(composite), verifier), cluster);
+    return;
+  }
+  const std::vector<Tree> trees = treegen::even_trees(*topology, kTreesOfMany);
+  if (trees.empty()) return;
+  if (collective == Collective::allreduce) {
+    if (busiest_us_per_byte(*topology, trees) >= kMuchLess * least_us) return;
+    Turns turns = SharedRoots(trees, ranks).best();
+    auto kind = kind_of(*topology, turns);
+    if (kind == nullptr) return;
+    add_ordered(result,
+                compose::Verified(one_host(topology, collective, std::move(kind), std::move(turns.roots), kTreesOfMany,
+                                           frames_for(2 * kTreesOfMany * (ranks - 1))),
+                                  verifier),
+                cluster);
+    return;
+  }
+  const int each = ranks * ranks * 4 < kMostSends ? 2 : 1;
+  const std::vector<Tree> all = of_each_rank(trees, ranks, each);
+  if (schedule::busiest_us_per_byte(host_schedule(*topology, all, collective)) >= kMuchLess * least_us) return;
+  auto kind = kind_of(*topology, all, collective);
+  if (kind == nullptr) return;
+  std::vector<Rank> roots(at(ranks));
+  std::iota(roots.begin(), roots.end(), 0);
+  add_ordered(result,
+              compose::Verified(one_host(topology, collective, std::move(kind), std::move(roots), each * ranks,
+                                         frames_for(each * ranks * (ranks - 1))),
+                                verifier),
+              cluster);
+}
+
 }  // namespace
 
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
-                    Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
+                    Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
   if (result.empty()) return;
+  const bool sums_and_copies = collective == Collective::allreduce;
+  const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
+  const bool whole = collective == Collective::broadcast || collective == Collective::reduce;
+  const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
   try {
-    if (collective == Collective::allreduce) add_for_sums_and_copies(result, topology, cluster, verifier);
-    if (collective == Collective::allgather || collective == Collective::reducescatter)
+    if (topology->ranks > most && (sums_and_copies || blocks || whole))
+      add_for_many(result, topology, collective, root, cluster, verifier);
+    else if (sums_and_copies)
+      add_for_sums_and_copies(result, topology, cluster, verifier);
+    else if (blocks)
       add_for_blocks(result, topology, collective, cluster, verifier);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) throw;  // links that the simulator refuses: no even trees

@@ -16,11 +16,13 @@
 namespace sccl::portfolio {
 
 inline constexpr std::string_view kEvenTrees = "even-trees";
-inline constexpr int kMostEvenTreeRanks = 64;  // on more, an order and the simulations of it take too long
+inline constexpr int kMostEvenTreeRanks = 64;       // on more, an order and the simulations of it take too long
+inline constexpr int kMostRanksFarFromBound = 160;  // the same for fewer trees
 
 // Appends candidates if their busiest link is less busy than that of each candidate in `result`: clearly for AllReduce,
-// a little for the others, which are not tried for more than 32 ranks. Takes up to a seventh of a second.
+// a little for AllGather and ReduceScatter of up to 32 ranks. On more ranks, and for Broadcast and Reduce, only if
+// nothing in `result` comes near the bound, and by far. Takes up to a seventh of a second; a third where that is so.
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
-                    Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier);
+                    Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier);
 
 }  // namespace sccl::portfolio

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "schedule/edge_index.h"
 #include "schedule/simulation/cost.h"
@@ -10,10 +12,12 @@
 namespace sccl::treegen {
 namespace {
 
-constexpr double kSteepness = 20;     // of prices: a link that is idle costs e^-20 of what the busiest costs
-constexpr int kPasses = 4;            // in which trees are found anew
-constexpr double kDepthPrice = 0.05;  // of what the cheapest way to a rank costs, on average
-constexpr int kMostSweeps = 8;        // over the ranks of a tree
+constexpr double kSteepness = 20;       // of prices: a link that is idle costs e^-20 of what the busiest costs
+constexpr int kPasses = 4;              // in which trees are found anew
+constexpr double kDepthPrice = 0.05;    // of what the cheapest way to a rank costs, on average
+constexpr int kMostSweeps = 8;          // over the ranks of a tree
+constexpr double kMostOfOneTree = 0.5;  // of what keeps the busiest link busy
+constexpr double kUsesForeseen[] = {4, 16};
 constexpr double kLess = 1 - 1e-9;
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
@@ -41,16 +45,30 @@ class EvenTrees {
     for (std::size_t set = 0; valid_ && set < topology.shared.size(); ++set)
       us_per_byte_.push_back(1e-3 / (edges.set_lane_gbytes_per_s(static_cast<int>(set)) * topology.shared[set].lanes));
     busy_.assign(us_per_byte_.size(), 0);
-    uses_.resize(at(ranks_) * at(ranks_));
     if (valid_) find_uses(topology, edges);
   }
 
   // Rooted at their centres.
   std::vector<Tree> find(int count) {
-    return find(std::vector<Rank>(at(count), 0), [this](Rank, double steepness) {
-      const Tree tree = spanning(0, prices(steepness));
-      return valid_ ? rerooted_at_centre(tree) : tree;
-    });
+    std::vector<Tree> trees = undirected(count);
+    for (const double uses : kUsesForeseen) {
+      const double busiest_us = busiest();
+      if (!valid_ || !one_tree_is_to_blame(trees, busiest_us)) break;
+      uses_foreseen_ = uses;
+      const std::vector<double> busy = std::exchange(busy_, std::vector<double>(busy_.size(), 0));
+      std::vector<Tree> others = undirected(count);
+      if (busiest() < busiest_us)
+        trees = std::move(others);
+      else
+        busy_ = busy;
+    }
+    return trees;
+  }
+
+  // Of one root. What the undirected trees cannot do: links that lead away from the root carry copies alone.
+  std::vector<Tree> find(Rank root, int count) {
+    uses_foreseen_ = kUsesForeseen[0];
+    return find(std::vector<Rank>(at(count), root));
   }
 
   // One for each of the roots.
@@ -59,6 +77,28 @@ class EvenTrees {
   }
 
  private:
+  std::vector<Tree> undirected(int count) {
+    return find(std::vector<Rank>(at(count), 0), [this](Rank, double steepness) {
+      const Tree tree = spanning(0, prices(steepness));
+      return valid_ ? rerooted_at_centre(tree) : tree;
+    });
+  }
+
+  double busiest() const { return *std::max_element(busy_.begin(), busy_.end()); }
+
+  // An idle link is cheap, however slow it is: a tree may use it many times, and is found like that again and again.
+  bool one_tree_is_to_blame(const std::vector<Tree>& trees, double busiest_us) const {
+    std::vector<double> of_tree(busy_.size());
+    for (const Tree& tree : trees) {
+      std::fill(of_tree.begin(), of_tree.end(), 0);
+      for (Rank rank = 0; rank < ranks_; ++rank)
+        if (rank != tree.root)
+          for (const int use : uses_of(pair(tree.parent[at(rank)], rank))) of_tree[at(use)] += us_per_byte_[at(use)];
+      if (*std::max_element(of_tree.begin(), of_tree.end()) > kMostOfOneTree * busiest_us) return true;
+    }
+    return false;
+  }
+
   template <typename Cheapest>
   std::vector<Tree> find(const std::vector<Rank>& roots, Cheapest&& cheapest) {
     std::vector<Tree> trees;
@@ -82,15 +122,15 @@ class EvenTrees {
     topology::Routes routes(topology);
     for (Rank parent = 0; parent < ranks_; ++parent)
       for (Rank child = 0; child < ranks_; ++child) {
+        first_use_.push_back(uses_.size());
         const bool down = passes_ == Passes::sums || routes.connected(parent, child);
         const bool up = passes_ == Passes::copies || routes.connected(child, parent);
         if (parent == child || !down || !up) continue;
         const auto use = [&](Rank from, Rank to) {
           for (const Edge& ends : routes.path(from, to)) {
             const schedule::EdgeId edge = edges.find(ends);
-            uses_[pair(parent, child)].push_back(static_cast<int>(edge));
-            for (const int set : edges.sets_of(edge))
-              uses_[pair(parent, child)].push_back(static_cast<int>(edges.size()) + set);
+            uses_.push_back(static_cast<int>(edge));
+            for (const int set : edges.sets_of(edge)) uses_.push_back(static_cast<int>(edges.size()) + set);
           }
         };
         const auto [high, low] = std::pair(std::max(parent, child), std::min(parent, child));
@@ -98,6 +138,11 @@ class EvenTrees {
         if (from_high) use(high, low);
         if (passes_ == Passes::both || !from_high) use(low, high);
       }
+    first_use_.push_back(uses_.size());
+  }
+
+  std::span<const int> uses_of(std::size_t pair) const {
+    return std::span(uses_).subspan(first_use_[pair], first_use_[pair + 1] - first_use_[pair]);
   }
 
   std::size_t pair(Rank parent, Rank child) const { return at(parent) * at(ranks_) + at(child); }
@@ -105,21 +150,30 @@ class EvenTrees {
   void take(const Tree& tree, double times) {
     for (Rank rank = 0; rank < ranks_; ++rank)
       if (rank != tree.root)
-        for (const int use : uses_[pair(tree.parent[at(rank)], rank)]) busy_[at(use)] += times * us_per_byte_[at(use)];
+        for (const int use : uses_of(pair(tree.parent[at(rank)], rank)))
+          busy_[at(use)] += times * us_per_byte_[at(use)];
   }
 
   // By parent and child.
   std::vector<double> prices(double steepness) const {
-    const double most = std::max(*std::max_element(busy_.begin(), busy_.end()), 1e-30);
+    const double most = std::max(busiest(), 1e-30);
     std::vector<double> of_use;
-    for (std::size_t use = 0; use < busy_.size(); ++use)
-      of_use.push_back(us_per_byte_[use] * power_of_e(steepness * (busy_[use] / most - 1)));
-    std::vector<double> result;
-    for (const std::vector<int>& uses : uses_) {
-      double sum = uses.empty() ? kFar : 0;
-      for (const int use : uses) sum += of_use[at(use)];
-      result.push_back(sum);
+    for (std::size_t use = 0; use < busy_.size(); ++use) {
+      const double busy = std::min(most, busy_[use] + uses_foreseen_ * us_per_byte_[use]);
+      of_use.push_back(us_per_byte_[use] * power_of_e(steepness * (busy / most - 1)));
     }
+    std::vector<double> result(at(ranks_) * at(ranks_));
+    for (Rank parent = 0; parent < ranks_; ++parent)
+      for (Rank child = 0; child < ranks_; ++child) {
+        double& sum = result[pair(parent, child)];
+        if (passes_ == Passes::both && child < parent) {  // sums and copies pass the same links either way
+          sum = result[pair(child, parent)];
+          continue;
+        }
+        const std::span<const int> uses = uses_of(pair(parent, child));
+        sum = uses.empty() ? kFar : 0;
+        for (const int use : uses) sum += of_use[at(use)];
+      }
     return result;
   }
 
@@ -187,9 +241,11 @@ class EvenTrees {
   int ranks_;
   Passes passes_;
   bool valid_ = true;
+  double uses_foreseen_ = 0;            // by the tree that is found next, of each link
   std::vector<double> us_per_byte_;     // by link, then shared set
   std::vector<double> busy_;            // the same, with all trees
-  std::vector<std::vector<int>> uses_;  // by parent and child; none where no ways join them
+  std::vector<int> uses_;               // by parent and child; none where no ways join them
+  std::vector<std::size_t> first_use_;  // by parent and child
 };
 
 }  // namespace
@@ -228,6 +284,11 @@ std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading,
   std::vector<Rank> roots;
   for (int i = 0; i < trees_of_rank * topology.ranks; ++i) roots.push_back(i % topology.ranks);
   return EvenTrees(topology, reading == Reading::copies ? Passes::copies : Passes::sums).find(roots);
+}
+
+std::vector<Tree> even_trees_of_root(const Topology& topology, Reading reading, Rank root, int count) {
+  if (topology.ranks < 2) return {};
+  return EvenTrees(topology, reading == Reading::copies ? Passes::copies : Passes::sums).find(root, count);
 }
 
 }  // namespace sccl::treegen

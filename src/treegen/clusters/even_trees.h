@@ -32,4 +32,7 @@ enum class Reading : std::uint8_t { copies, sums };
 // O(trees_of_rank x ranks^3 x links of a path).
 std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank);
 
+// The same for Broadcast or Reduce: `count` trees of one root.
+std::vector<Tree> even_trees_of_root(const Topology& topology, Reading reading, Rank root, int count);
+
 }  // namespace sccl::treegen
