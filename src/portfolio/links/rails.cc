@@ -131,8 +131,11 @@ std::vector<int> order_along_network(const topology::Topology& topology, const t
       auto& [node, tried] = way.back();
       if (tried == 0 && !passed[at(node)]) {
         passed[at(node)] = true;
-        for (const int host : hosts_at[at(node)])
-          if (!named[at(host)]) order.push_back(host), named[at(host)] = true;
+        for (const int host : hosts_at[at(node)]) {
+          if (named[at(host)]) continue;
+          named[at(host)] = true;
+          order.push_back(host);
+        }
       }
       while (tried < next[at(node)].size() && passed[at(next[at(node)][tried].second)]) ++tried;
       if (tried == next[at(node)].size())
