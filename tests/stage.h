@@ -21,6 +21,8 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
 
   void next() const { ++*at_; }
+  void set(int value) const { *at_ = value; }
+  int value() const { return *at_; }
   // Goes on after a minute: then another rank has failed, and its text is to be read.
   void await(int wanted) const {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);

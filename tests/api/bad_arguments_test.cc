@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "asleep.h"
+#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -178,25 +180,29 @@ TEST_CASE("numbers of ranks that no host can hold are refused at once") {
 }
 
 TEST_CASE("a thread that is cancelled in a call completes the call first") {
-  CHECK(failures(run_world(Mode::threads, 2, [](int rank, ncclComm_t comm) -> std::string {
+  const sccl_test::Sleeper in_call;
+  const sccl_test::Stage cancelled;
+  CHECK(failures(run_world(Mode::threads, 2, [&](int rank, ncclComm_t comm) -> std::string {
           std::vector<float> data(100000, 1.0f);
           const auto call = [&] {
             return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm, nullptr);
           };
           if (rank == 1) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            cancelled.await(1);
             if (call() != ncclSuccess) return told();
             return data.back() == 2.0f ? "" : "wrong sum";
           }
           std::atomic<bool> called{false};
           std::atomic<bool> went_on{false};
           std::thread caller([&] {
+            in_call.calls_next();
             if (call() == ncclSuccess) called = true;
             for (;;) ::pthread_testcancel();
             went_on = true;
           });
-          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          in_call.await();
           ::pthread_cancel(caller.native_handle());
+          cancelled.next();
           caller.join();
           if (!called || went_on) return "the call was not completed, or the thread not cancelled after it";
           return data.back() == 2.0f ? "" : "wrong sum";

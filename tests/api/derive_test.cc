@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "asleep.h"
 #include "stage.h"
 #include "world.h"
 
@@ -278,6 +279,7 @@ TEST_CASE("a rank whose call failed and that does nothing more is named when a S
 TEST_CASE("a rank that waits for one that revoked its communicator is told so, and by whom") {
   for (const Mode mode : modes()) {
     const sccl_test::Stage told_other;
+    const sccl_test::Sleeper caller;
     CHECK(failures(run_bare_world(mode, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
             ncclComm_t comm = nullptr;
             if (auto r = ncclCommInitRank(&comm, 2, id, rank); r != ncclSuccess) return describe("init", r);
@@ -285,12 +287,13 @@ TEST_CASE("a rank that waits for one that revoked its communicator is told so, a
             if (auto failure = works(comm, rank, 2); !failure.empty()) return failure;
             std::string wrong;
             if (rank == 1) {
-              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              caller.await();
               if (auto r = ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT); r != ncclSuccess) return describe("Revoke", r);
               // Alive, and in no call: nothing else ends the other's wait.
               told_other.await(1);
             } else {
               // A call that were not told would wait until the peer's process or communicator ends.
+              caller.calls_next();
               const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
               const std::string told = ncclGetLastError(nullptr);
               if (result != ncclRemoteError || told.find("rank 1") == std::string::npos ||

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "asleep.h"
 #include "id_process.h"
 #include "stage.h"
 #include "world.h"
@@ -221,26 +222,25 @@ TEST_CASE("a killed rank is named by every survivor", "[processes]") {
 }
 
 TEST_CASE("abort from another thread ends a call that waits for a missing rank") {
-  const auto bare = run_bare_world(Mode::threads, 2, [](int rank, const ncclUniqueId& id) -> std::string {
+  const sccl_test::Sleeper caller;
+  const sccl_test::Stage given_up;
+  const auto bare = run_bare_world(Mode::threads, 2, [&](int rank, const ncclUniqueId& id) -> std::string {
     ncclComm_t comm = nullptr;
     if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return "init: " + last_error();
     if (rank == 1) {
-      // Stays a member, but never calls; leaves when the other rank has given up.
-      ncclResult_t async = ncclSuccess;
-      for (int i = 0; i < 1000 && async == ncclSuccess; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        ncclCommGetAsyncError(comm, &async);
-        if (i == 60) break;
-      }
+      // Stays a member, but never calls.
+      given_up.await(1);
       return ncclCommDestroy(comm) == ncclSuccess ? "" : "destroy: " + last_error();
     }
-    std::thread aborter([comm] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::thread aborter([&, comm] {
+      caller.await();
       ncclCommAbort(comm);
     });
     float value = 1;
+    caller.calls_next();
     const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
     aborter.join();
+    given_up.next();
     return result == ncclSuccess ? "the call succeeded" : "";
   });
   CHECK(failures(bare) == "");

@@ -40,7 +40,8 @@ struct Board {
   std::atomic<int> failed{0};
   std::atomic<bool> stopped{false};
   std::atomic<bool> continued{false};
-  std::atomic<int> begun{0};  // calls of another communicator
+  std::atomic<bool> victim_failed{false};  // its call has returned
+  std::atomic<int> begun{0};               // calls of another communicator
   std::atomic<bool> over{false};
 };
 
@@ -157,8 +158,7 @@ std::string changes(Board& board, Buffer& send, Buffer& recv) {
   recv.mark();
   send.mark();
   board.failed.fetch_add(1);
-  if (!wait_until([&] { return board.continued.load(); })) return "nobody continued";
-  std::this_thread::sleep_for(200ms);
+  if (!wait_until([&] { return board.continued && board.victim_failed; })) return "nobody continued";
   std::string wrong;
   for (Buffer* buffer : {&send, &recv}) {
     if (const std::size_t changed = buffer->changed(); changed > 0)
@@ -194,6 +194,7 @@ std::string victim_life(const Case& tried, Board& board, int rank, ncclComm_t co
   Buffer recv(tried.memory);
   for (; tried.call(send.data(), recv.data(), rank, tried.ranks, comm) == ncclSuccess; ++board.rounds) {
   }
+  board.victim_failed = true;
   ncclCommAbort(comm);
   return "";
 }
@@ -343,8 +344,7 @@ std::string two_communicators(unsigned seed) {
     while (wrong.empty() && all_reduce(send.data(), recv.data(), 0, 2, stopped) == ncclSuccess) wrong = with_other();
     if (wrong.empty()) wrong = with_other();
     ++board->failed;
-    wait_until([&] { return board->continued.load(); });
-    std::this_thread::sleep_for(100ms);
+    wait_until([&] { return board->continued && board->victim_failed; });
     if (wrong.empty() && std::any_of(recv.data(), recv.data() + kElements, [](float value) { return value != 2; }))
       wrong = "the stopped peer changed the other communicator's result";
     for (int repeat = 0; repeat < 3 && wrong.empty(); ++repeat) wrong = with_other();

@@ -432,12 +432,14 @@ TEST_CASE("an abort in the middle of a transfer between devices ends it on both 
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const Engine& engine : kEngines) {
     INFO(engine.name);
+    const sccl_test::Stage called;
     const auto all = run_hosts(engine, {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
       std::vector<float> data(4000000);
       std::string text;
       // Rank 1 takes part in one call only, so that rank 0's second call is in flight for certain.
       for (int call = 0; call < 2 - rank; ++call) text += reduce(comm, device.stream(), data, data.size());
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      called.next();
+      called.await(2);
       if (rank == 1) {
         if (ncclCommAbort(comm) != ncclSuccess) text += told();
         device.synchronize();

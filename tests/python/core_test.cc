@@ -159,7 +159,11 @@ TEST_CASE("queued jobs run in order, and a waiter takes over the next one") {
 
 TEST_CASE("a deadline ends the call it was set for, and no other") {
   std::atomic<std::uint64_t> expired{0};
-  Watched watched([&](std::uint64_t call) { expired = call; });
+  std::atomic<bool> disarmed_expired{false};
+  Watched watched([&](std::uint64_t call) {
+    if (call == 1 || call == 3) disarmed_expired = true;
+    expired = call;
+  });
   watched.arm(1, in(1h));
   watched.disarm();
   watched.arm(2, in(20ms));  // earlier than what the watchdog may sleep for
@@ -167,8 +171,10 @@ TEST_CASE("a deadline ends the call it was set for, and no other") {
   CHECK(expired == 2);
   watched.arm(3, in(20ms));
   watched.disarm();
-  std::this_thread::sleep_for(100ms);
-  CHECK(expired == 2);
+  watched.arm(4, in(40ms));  // after that of call 3
+  for (int i = 0; i < 3000 && expired != 4; ++i) std::this_thread::sleep_for(10ms);
+  CHECK(expired == 4);
+  CHECK(!disarmed_expired);
 }
 
 TEST_CASE("messages of all lengths arrive, by tag and from any source") {
