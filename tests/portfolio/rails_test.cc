@@ -66,6 +66,42 @@ TEST_CASE("hosts in a row are taken in the order of the row, whatever their numb
   for (int host = 0; host < 18; ++host) CHECK(order[static_cast<std::size_t>(host)] == host);
 }
 
+TEST_CASE("devices with two unequal NICs take the faster one, and paths between them the faster switch") {
+  // Each device has a NIC of 2 GB/s and one of 20, of which the slow one has the lower number.
+  topology::Topology machine;
+  machine.name = "two NICs each";
+  machine.ranks = 8;
+  machine.switches = 8 * 2 + 4;
+  const topology::Node first_leaf = 8 + 16;
+  for (Rank rank = 0; rank < machine.ranks; ++rank) {
+    for (const int nic : {0, 1}) {
+      join(machine, rank, 8 + 2 * rank + nic, 30, topology::LinkClass::pcie);
+      join(machine, 8 + 2 * rank + nic, first_leaf + rank / 4, nic == 0 ? 2 : 20, topology::LinkClass::net);
+    }
+  }
+  // Two switches join the leaf switches, the slow one first.
+  for (const int leaf : {0, 1}) {
+    join(machine, first_leaf + leaf, first_leaf + 2, 3, topology::LinkClass::net);
+    join(machine, first_leaf + leaf, first_leaf + 3, 50, topology::LinkClass::net);
+  }
+  topology::Routes routes(machine);
+  for (Rank from = 0; from < machine.ranks; ++from)
+    for (Rank to = 0; to < machine.ranks; ++to) {
+      if (from == to) continue;
+      const auto path = routes.path(from, to);
+      CHECK(path.front().second == 8 + 2 * from + 1);
+      CHECK(path.back().first == 8 + 2 * to + 1);
+      if (from / 4 != to / 4) CHECK(path[2].second == first_leaf + 3);
+    }
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  for (Rank rank = 0; rank < machine.ranks; ++rank) {
+    CHECK(cluster.attachments[static_cast<std::size_t>(rank)].up.front().second == 8 + 2 * rank + 1);
+    CHECK(cluster.attachments[static_cast<std::size_t>(rank)].down.back().first == 8 + 2 * rank + 1);
+  }
+  topology::NetworkWays ways(machine, cluster);
+  CHECK(ways.way(first_leaf, first_leaf + 1).front().second == first_leaf + 3);
+}
+
 TEST_CASE("composites on the rails that hosts have in common are proved, as a whole and flat") {
   for (const topology::Topology& machine :
        {on_rails({{0, 1, 2}, {0}, {1, 0}}, 2), on_rails({{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}, 2)})

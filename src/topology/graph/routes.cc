@@ -1,14 +1,23 @@
 #include "topology/graph/routes.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace sccl::topology {
 namespace {
 
-void sort_each_once(std::vector<std::vector<Node>>& lists) {
-  for (std::vector<Node>& nodes : lists) {
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+template <typename Next>
+void sort_each_once(std::vector<std::vector<Next>>& lists) {
+  for (std::vector<Next>& list : lists) {
+    std::ranges::stable_sort(list, {}, &Next::node);
+    std::size_t kept = 0;
+    for (const Next& one : list) {
+      if (kept > 0 && list[kept - 1].node == one.node)
+        list[kept - 1].gbytes_per_s += one.gbytes_per_s;
+      else
+        list[kept++] = one;
+    }
+    list.resize(kept);
   }
 }
 
@@ -28,11 +37,13 @@ Routes::Routes(const Topology& topology)
     if (link.src < ranks_ && link.dst < ranks_) next_ranks_[static_cast<std::size_t>(link.src)].push_back(link.dst);
     for (Web* web : {&on_host_, &everywhere_}) {
       if (web == &on_host_ && link.link_class == LinkClass::net) continue;
-      if (link.dst >= ranks_) web->next_switches[static_cast<std::size_t>(link.src)].push_back(link.dst);
-      if (link.src >= ranks_) web->previous_switches[static_cast<std::size_t>(link.dst)].push_back(link.src);
+      if (link.dst >= ranks_)
+        web->next_switches[static_cast<std::size_t>(link.src)].push_back({link.dst, link.gbytes_per_s});
+      if (link.src >= ranks_)
+        web->previous_switches[static_cast<std::size_t>(link.dst)].push_back({link.src, link.gbytes_per_s});
     }
   }
-  sort_each_once(next_ranks_);
+  for (std::vector<Node>& nodes : next_ranks_) std::ranges::sort(nodes);
   for (Web* web : {&on_host_, &everywhere_}) {
     sort_each_once(web->next_switches);
     sort_each_once(web->previous_switches);
@@ -55,30 +66,47 @@ std::span<const Edge> Routes::path(Rank src, Rank dst) {
   return path_;
 }
 
+// Switches are reached in the order of their distance: what leads to a switch is final before it is passed.
 void Routes::search(const Web& web, Rank src, Reach& reach) const {
   const std::size_t switches = web.next_switches.size() - static_cast<std::size_t>(ranks_);
   reach.searched = true;
   reach.before.assign(switches, -1);
   reach.order.assign(switches, -1);
+  reach.depth.assign(switches, 0);
+  reach.slowest_gbytes_per_s.assign(switches, 0);
   std::vector<Node> reached{src};
-  for (std::size_t at = 0; at < reached.size(); ++at)
-    for (const Node node : web.next_switches[static_cast<std::size_t>(reached[at])]) {
-      const auto index = static_cast<std::size_t>(switch_index(node));
-      if (reach.order[index] >= 0) continue;
-      reach.before[index] = reached[at];
+  for (std::size_t at = 0; at < reached.size(); ++at) {
+    const Node here = reached[at];
+    const bool first = here == src;
+    const auto from = static_cast<std::size_t>(first ? 0 : switch_index(here));
+    const int depth = first ? 1 : reach.depth[from] + 1;
+    for (const Next& next : web.next_switches[static_cast<std::size_t>(here)]) {
+      const auto index = static_cast<std::size_t>(switch_index(next.node));
+      const auto rate = static_cast<float>(next.gbytes_per_s);
+      const float slowest = first ? rate : std::min(reach.slowest_gbytes_per_s[from], rate);
+      const bool known = reach.order[index] >= 0;
+      if (known && (reach.depth[index] < depth || slowest <= reach.slowest_gbytes_per_s[index])) continue;
+      reach.before[index] = here;
+      reach.slowest_gbytes_per_s[index] = slowest;
+      if (known) continue;
+      reach.depth[index] = depth;
       reach.order[index] = static_cast<int>(reached.size());
-      reached.push_back(node);
+      reached.push_back(next.node);
     }
+  }
 }
 
 bool Routes::walk_back(const Web& web, const Reach& reach, Rank src, Rank dst) {
   Node last = -1;
-  int first_reached = 0;
-  for (const Node node : web.previous_switches[static_cast<std::size_t>(dst)]) {
-    const int order = reach.order[static_cast<std::size_t>(switch_index(node))];
-    if (order < 0 || (last >= 0 && order >= first_reached)) continue;
-    last = node;
-    first_reached = order;
+  std::tuple<int, float, int> best;  // distance, slowest link, order
+  for (const Next& previous : web.previous_switches[static_cast<std::size_t>(dst)]) {
+    const auto index = static_cast<std::size_t>(switch_index(previous.node));
+    if (reach.order[index] < 0) continue;
+    const float slowest = std::min(reach.slowest_gbytes_per_s[index], static_cast<float>(previous.gbytes_per_s));
+    const std::tuple one(reach.depth[index], -slowest, reach.order[index]);
+    if (last >= 0 && one >= best) continue;
+    last = previous.node;
+    best = one;
   }
   if (last < 0) return false;
   path_.emplace_back(last, dst);

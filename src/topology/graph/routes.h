@@ -19,14 +19,18 @@ class Routes {
   explicit Routes(const Topology& topology);
 
   // The edges from `src` to `dst`: a direct link if there is one, else a shortest path whose inner nodes are switches.
-  // The path uses the network only if no other path exists; among equal paths the lowest switch numbers win. Empty when
-  // there is no path. Valid until the next call.
+  // The path uses the network only if no other path exists; among equally short paths the one whose slowest link is the
+  // fastest, then the lowest switch numbers win. Empty when there is no path. Valid until the next call.
   std::span<const Edge> path(Rank src, Rank dst);
 
   bool connected(Rank src, Rank dst) { return !path(src, dst).empty(); }
 
  private:
-  using Neighbours = std::vector<std::vector<Node>>;  // by node, ascending, each once
+  struct Next {
+    Node node = -1;
+    double gbytes_per_s = 0;  // of all links together
+  };
+  using Neighbours = std::vector<std::vector<Next>>;  // by node, ascending, each once
 
   // The links a search may use.
   struct Web {
@@ -37,8 +41,10 @@ class Routes {
   // The switches reached from one source, in the order of a breadth-first search.
   struct Reach {
     bool searched = false;
-    std::vector<Node> before;  // by switch
-    std::vector<int> order;    // by switch; -1: not reached
+    std::vector<Node> before;                 // by switch
+    std::vector<int> order;                   // by switch; -1: not reached
+    std::vector<int> depth;                   // by switch: edges from the source
+    std::vector<float> slowest_gbytes_per_s;  // by switch: on the way there
   };
 
   void search(const Web& web, Rank src, Reach& reach) const;
@@ -46,8 +52,8 @@ class Routes {
   int switch_index(Node node) const { return node - ranks_; }
 
   int ranks_;
-  Neighbours next_ranks_;  // direct links between ranks
-  Web on_host_;            // without links of class net
+  std::vector<std::vector<Node>> next_ranks_;  // direct links between ranks, ascending
+  Web on_host_;                                // without links of class net
   Web everywhere_;
   std::vector<Reach> reach_on_host_;  // by source rank; searched at the first query
   std::vector<Reach> reach_everywhere_;

@@ -1,6 +1,7 @@
 #include "topology/symmetry/cluster.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -113,6 +114,7 @@ class Finder {
   void collect_links() {
     for (std::size_t index = 0; index < topology_.links.size(); ++index) {
       const Link& link = topology_.links[index];
+      rates_[{link.src, link.dst}] += link.gbytes_per_s;
       out_[at(link.src)].push_back(link.dst);
       in_[at(link.dst)].push_back(link.src);
     }
@@ -317,23 +319,35 @@ class Finder {
   // With `next` = incoming links the path is found backwards.
   std::vector<std::pair<Node, Node>> way_to_network(Rank rank, const std::vector<std::vector<Node>>& next,
                                                     Node wanted) {
-    std::vector<std::pair<Node, Node>> reached{{rank, -1}};  // node, position of its predecessor
-    for (std::size_t i = 0; i < reached.size(); ++i)
-      for (const Node node : next[at(reached[i].first)]) {
-        if (node < topology_.ranks) continue;
+    struct Reached {
+      Node node;
+      int before;  // position of its predecessor
+      int depth;
+      double slowest;  // GB/s of the slowest link on the way
+    };
+    const bool forwards = &next == &out_;
+    std::vector<Reached> reached{{rank, -1, 0, std::numeric_limits<double>::infinity()}};
+    std::optional<Reached> end;
+    for (std::size_t i = 0; i < reached.size() && (!end || reached[i].depth < end->depth); ++i)
+      for (const Node node : next[at(reached[i].node)]) {
+        if (node < topology_.ranks || (in_network(node) && wanted >= 0 && node != wanted)) continue;
+        const double rate = forwards ? rates_.at({reached[i].node, node}) : rates_.at({node, reached[i].node});
+        const Reached one{node, static_cast<int>(i), reached[i].depth + 1, std::min(rate, reached[i].slowest)};
         if (in_network(node)) {
-          if (wanted >= 0 && node != wanted) continue;
-          std::vector<std::pair<Node, Node>> way{{reached[i].first, node}};
-          for (int back = static_cast<int>(i); reached[at(back)].second >= 0; back = reached[at(back)].second)
-            way.emplace_back(reached[at(reached[at(back)].second)].first, reached[at(back)].first);
-          std::reverse(way.begin(), way.end());
-          return way;
+          if (!end || one.slowest > end->slowest) end = one;
+          continue;
         }
-        const bool known =
-            std::any_of(reached.begin(), reached.end(), [&](const auto& one) { return one.first == node; });
-        if (!known) reached.emplace_back(node, static_cast<int>(i));
+        const auto known = std::ranges::find(reached, node, &Reached::node);
+        if (known == reached.end())
+          reached.push_back(one);
+        else if (known->depth == one.depth && one.slowest > known->slowest)
+          *known = one;
       }
-    return {};
+    std::vector<std::pair<Node, Node>> way;
+    for (std::optional<Reached> one = end; one && one->before >= 0; one = reached[at(one->before)])
+      way.emplace_back(reached[at(one->before)].node, one->node);
+    std::reverse(way.begin(), way.end());
+    return way;
   }
 
   void attach() {
@@ -368,6 +382,7 @@ class Finder {
   std::vector<Node> leader_;
   std::vector<std::vector<Node>> out_;  // by node, ascending, each once
   std::vector<std::vector<Node>> in_;
+  std::map<std::pair<Node, Node>, double> rates_;  // GB/s of all links from a node to another
   std::vector<int> host_of_node_;
   std::vector<std::vector<Link>> exits_;  // by host, in its numbers; -1: the end outside
   Cluster cluster_;
@@ -463,8 +478,19 @@ NetworkWays::NetworkWays(const Topology& topology, const Cluster& cluster) : num
     if (network[node]) numbers_[node] = count++;
   next_.resize(at(count));
   for (const Link& link : topology.links)
-    if (network[at(link.src)] && network[at(link.dst)]) next_[at(number(link.src))].push_back(link.dst);
-  for (std::vector<Node>& nodes : next_) std::sort(nodes.begin(), nodes.end());
+    if (network[at(link.src)] && network[at(link.dst)])
+      next_[at(number(link.src))].emplace_back(link.dst, link.gbytes_per_s);
+  for (auto& links : next_) {
+    std::ranges::stable_sort(links, {}, &std::pair<Node, double>::first);
+    std::vector<std::pair<Node, double>> joined;
+    for (const auto& link : links) {
+      if (joined.empty() || joined.back().first != link.first)
+        joined.push_back(link);
+      else
+        joined.back().second += link.second;
+    }
+    links = std::move(joined);
+  }
 }
 
 const NetworkWays::Search& NetworkWays::search(Node from) {
@@ -478,11 +504,24 @@ const NetworkWays::Search& NetworkWays::search(Node from) {
   Search& found = known->second;
   found.edge_to.assign(next_.size(), -1);
   if (number(from) < 0) return found;
+  std::vector<double> slowest(next_.size(), 0);  // GB/s on the way to a switch
+  std::vector<int> depth(next_.size(), 0);
+  slowest[at(number(from))] = std::numeric_limits<double>::infinity();
   Node node = from;
   for (std::size_t reached = 0;; node = found.edges[reached++].second) {
-    for (const Node other : next_[at(number(node))]) {
-      if (other == from || found.edge_to[at(number(other))] >= 0) continue;
-      found.edge_to[at(number(other))] = static_cast<int>(found.edges.size());
+    const std::size_t here = at(number(node));
+    for (const auto& [other, rate] : next_[here]) {
+      const std::size_t there = at(number(other));
+      const double one = std::min(slowest[here], rate);
+      const bool known = other == from || found.edge_to[there] >= 0;
+      if (known && (other == from || depth[there] <= depth[here] || one <= slowest[there])) continue;
+      slowest[there] = one;
+      depth[there] = depth[here] + 1;
+      if (known) {
+        found.edges[at(found.edge_to[there])].first = node;
+        continue;
+      }
+      found.edge_to[there] = static_cast<int>(found.edges.size());
       found.edges.emplace_back(node, other);
     }
     if (reached == found.edges.size()) return found;

@@ -11,7 +11,8 @@
 
 namespace sccl::topology {
 
-// A rank's shortest path over its host's switches to the first switch of the network, its leaf switch.
+// A rank's shortest path over its host's switches to the first switch of the network, its leaf switch; of equally short
+// ones that whose slowest link is the fastest, as of a rank with two unequal NICs.
 struct Attachment {
   std::vector<std::pair<Node, Node>> up;    // from the rank to the leaf switch
   std::vector<std::pair<Node, Node>> down;  // from the leaf switch to the rank
@@ -55,7 +56,8 @@ void require_network(const Topology& topology, const Cluster& cluster);
 // switches of its attachments.
 std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster);
 
-// Paths of fewest edges between leaf switches, over switches of the network.
+// Paths of fewest edges between leaf switches, over switches of the network; of these, paths whose slowest link is the
+// fastest.
 class NetworkWays {
  public:
   using Edges = std::vector<std::pair<Node, Node>>;
@@ -77,9 +79,9 @@ class NetworkWays {
   const Search& search(Node from);
   int number(Node node) const { return numbers_[static_cast<std::size_t>(node)]; }
 
-  std::vector<int> numbers_;             // by node, of switches of the network; else -1
-  std::vector<std::vector<Node>> next_;  // by number
-  std::map<Node, Search> searched_;      // by source; not of too many, as each takes memory for all switches
+  std::vector<int> numbers_;                                // by node, of switches of the network; else -1
+  std::vector<std::vector<std::pair<Node, double>>> next_;  // by number, with GB/s
+  std::map<Node, Search> searched_;  // by source; not of too many, as each takes memory for all switches
   Edges way_;
 };
 
