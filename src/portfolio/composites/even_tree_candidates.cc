@@ -48,6 +48,7 @@ constexpr double kMuchLess = 0.75;
 constexpr int kTreesOfMany = 32;
 constexpr int kMostTwice = 96;  // ranks for which more trees are tried
 constexpr int kMostSends = 1 << 16;
+constexpr int kFramesOfBlocks = 2;  // more gain nothing: blocks are many chunks
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 128 * 1024;
@@ -455,7 +456,7 @@ void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr
   std::iota(roots.begin(), roots.end(), 0);
   add_ordered(result,
               compose::Verified(one_host(topology, collective, std::move(kind), std::move(roots), each * ranks,
-                                         frames_for(each * ranks * (ranks - 1))),
+                                         std::min(kFramesOfBlocks, frames_for(each * ranks * (ranks - 1)))),
                                 verifier),
               cluster);
 }
