@@ -11,7 +11,11 @@ using namespace fake;
 static void end_context(int device) {
   State& s = state();
   std::erase_if(s.allocations, [&](const auto& entry) { return entry.second.device == device; });
-  std::erase_if(s.events, [&](const FakeEvent* event) { return event->device == device; });
+  std::erase_if(s.events, [&](FakeEvent* event) {
+    if (event->device != device) return false;
+    s.gone_events.push_back(event);
+    return true;
+  });
   std::erase_if(s.modules, [&](const Module* module) { return module->device == device; });
   std::erase_if(s.peer_access_open, [&](const auto& pair) { return pair.first == device || pair.second == device; });
   for (auto it = s.streams.begin(); it != s.streams.end();) {

@@ -267,8 +267,10 @@ struct State {
   std::map<u64, Mapping> mapped;
   std::map<void*, std::shared_ptr<FakeStream>> streams;
   std::vector<std::shared_ptr<FakeStream>> destroyed;  // whose work has perhaps not ended
+  std::deque<char> stream_handles;                     // all of them
   std::vector<void*> free_handles;                     // of these: the next streams get the same
   std::set<FakeEvent*> events;
+  std::vector<FakeEvent*> gone_events;  // with their contexts; a stream may still know them
   std::set<Module*> modules;
   std::vector<std::unique_ptr<Function>> functions;
   std::map<void*, std::shared_ptr<Graph>> graphs;

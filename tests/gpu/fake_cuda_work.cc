@@ -32,7 +32,7 @@ int cuStreamCreate(void** stream, unsigned flags) {
   forget_ended();
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (s.free_handles.empty()) s.free_handles.push_back(new char);  // never given back
+  if (s.free_handles.empty()) s.free_handles.push_back(&s.stream_handles.emplace_back());  // never given back
   *stream = s.free_handles.back();
   s.free_handles.pop_back();
   s.streams[*stream] = std::move(made);
