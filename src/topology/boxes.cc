@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/twin_switches.h"
+
 namespace sccl::topology {
 namespace {
 
@@ -20,6 +22,7 @@ class Joiner {
       for (const BoxNic& nic : box.nics) add_nic(box, nic, nodes, network);
     }
     validate(joined_);
+    join_twin_switches(joined_);
     return std::move(joined_);
   }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "compose/bounds/bound.h"
 #include "portfolio/composites/composites.h"
 #include "topology/symmetry/cluster.h"
 
@@ -114,6 +115,32 @@ TEST_CASE("every collective has a verified schedule on boxes of any shape") {
     portfolio::CompositePlanner planner(join_boxes("boxes", random_boxes(random)));
     for (const Collective collective : {Collective::allreduce, Collective::alltoall, Collective::broadcast})
       CHECK_FALSE(planner.candidates(collective, 0).empty());
+  }
+}
+
+TEST_CASE("devices of a host use all NICs at their switch, not the first one of those that are alike") {
+  std::vector<Box> boxes;
+  for (int host = 0; host < 5; ++host) {
+    Box box{{"box", 8, 1, {}, {}, {}, {SwitchKind::pcie}}, {}, {}};
+    for (Rank rank = 0; rank < 8; ++rank) {
+      for (const auto& [src, dst] : {std::pair(rank, 8), std::pair(8, rank)})
+        box.links.links.push_back({src, dst, 1, 50, 1, LinkClass::pcie});
+      box.ranks.push_back(8 * host + rank);
+    }
+    for (const std::vector<Rank>& users : {std::vector<Rank>{0, 1, 2, 3}, {4, 5, 6, 7}})
+      box.nics.push_back({25, 2.5, users, 8});
+    boxes.push_back(box);
+  }
+  const Topology joined = join_boxes("two NICs for eight devices", boxes);
+  portfolio::CompositePlanner planner(joined);
+  for (const Collective collective :
+       {Collective::allgather, Collective::reducescatter, Collective::allreduce, Collective::broadcast}) {
+    constexpr double kBytes = 64 << 20;
+    const auto all = planner.candidates(collective, 0);
+    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    const double bound_us = compose::bounds(joined, planner.costs().cluster(), collective, 0, kBytes).front().us;
+    INFO(info(collective).name << ": " << best.composite->name);
+    CHECK(best.cost.time_us(kBytes, best.cost.good_slice(kBytes, 128 * 1024)) < 1.15 * bound_us);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
 #include "topology/system/system_topology.h"
+#include "topology/twin_switches.h"
 
 namespace sccl::topology {
 namespace {
@@ -95,7 +96,9 @@ Machine load(std::string_view text, double nic_gbits_per_s) {
     return {subset(preset(parts->first, nic_gbits_per_s), device_list(text, parts->second)), std::nullopt};
   }
   try {
-    return parsed(content_of(path));
+    Machine machine = parsed(content_of(path));
+    join_twin_switches(machine.topology);
+    return machine;
   } catch (const Error& error) {
     const std::string message = error.what();
     if (message.find(path.string()) != std::string::npos) throw;
