@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "topology/presets.h"
+#include "topology/twin_switches.h"
 
 namespace sccl::topology {
 namespace {
@@ -76,6 +77,7 @@ Topology subset(const Topology& topology, std::span<const int> devices) {
     for (Node node = topology.ranks; node < topology.nodes(); ++node)
       if (number.contains(node)) result.switch_kinds.push_back(topology.switch_kind(node));
   copy_links(topology, number, result);
+  join_twin_switches(result);
   return result;
 }
 

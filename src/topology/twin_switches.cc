@@ -36,7 +36,8 @@ struct Joint {
   auto operator<=>(const Joint&) const = default;
 };
 
-// By node; empty if the partition does not become stable. Classes are numbered in no particular order.
+// By node; empty if no two switches are alike, or the partition does not become stable. Classes are numbered in no
+// particular order.
 std::vector<int> classes_of(const Topology& topology) {
   const std::vector<bool> may = may_have_twins(topology);
   std::vector<Node> candidates;
@@ -68,14 +69,13 @@ std::vector<int> classes_of(const Topology& topology) {
     count = found.size();
     classes = std::move(finer);
   }
-  return count < candidates.size() ? std::vector<int>{} : classes;
+  return {};
 }
 
-}  // namespace
-
-void join_twin_switches(Topology& topology) {
+// Whether some were joined.
+bool join_once(Topology& topology) {
   const std::vector<int> classes = classes_of(topology);
-  if (classes.empty()) return;
+  if (classes.empty()) return false;
   std::map<int, Node> first;  // by class
   for (Node node = 0; node < topology.nodes(); ++node) first.try_emplace(classes[at(node)], node);
   for (Link& link : topology.links) {
@@ -83,6 +83,14 @@ void join_twin_switches(Topology& topology) {
     link.dst = first.at(classes[at(link.dst)]);
   }
   std::erase_if(topology.links, [](const Link& link) { return link.src == link.dst; });
+  return true;
+}
+
+}  // namespace
+
+// A switch that has taken the links of others may be like one that had as many.
+void join_twin_switches(Topology& topology) {
+  while (join_once(topology)) continue;
 }
 
 }  // namespace sccl::topology

@@ -15,7 +15,7 @@ namespace sccl::topology {
 // equitable partition). So each way over the switches that are left is a way over those that are alike with one of
 // them, and as much can pass them together if it is spread evenly. Links between switches that are alike go.
 //
-// Takes O(n log n) for n links, a few times.
+// Afterwards no two switches are alike. Takes O(n log n) for n links, a few times.
 void join_twin_switches(Topology& topology);
 
 }  // namespace sccl::topology

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "topology/presets.h"
+
 using namespace sccl;
 using namespace sccl::topology;
 
@@ -109,4 +111,33 @@ TEST_CASE("networks at which every host has a NIC of the same switch count as on
     join_twin_switches(topology);
     CHECK(topology == before);
   }
+}
+
+TEST_CASE("after switches were joined no others are alike") {
+  // NICs 3 and 4 have one link to the network (6) each, NIC 5 two.
+  Topology topology{"three NICs", 1, 6, {}, {}, {}, {}};
+  const auto join = [&](Node a, Node b, LinkClass link_class) {
+    for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+      topology.links.push_back({src, dst, 1, 25, 1, link_class});
+  };
+  join(0, 2, LinkClass::pcie);
+  for (const Node nic : {3, 4, 5, 5}) {
+    join(2, nic, LinkClass::pcie);
+    join(nic, 6, LinkClass::net);
+  }
+  join_twin_switches(topology);
+  CHECK(topology.lanes(2, 3) == 4);
+  CHECK(topology.lanes(3, 6) == 4);
+  const Topology once = topology;
+  join_twin_switches(topology);
+  CHECK(topology == once);
+}
+
+TEST_CASE("switches that are alike only for some devices are joined where these are chosen") {
+  Topology topology = two_nics();
+  topology.links.push_back({4, 1, 1, 50, 1, LinkClass::pcie});
+  CHECK(joined(topology) == topology);
+  const Topology part = subset(topology, std::vector<int>{0});
+  CHECK(std::ranges::count_if(part.links, [](const Link& link) { return link.link_class == LinkClass::net; }) == 4);
+  CHECK(links_of(part, 3) == 0);
 }

@@ -1,7 +1,6 @@
 #include "topology/graph/routes.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace sccl::topology {
 namespace {
@@ -85,7 +84,8 @@ void Routes::search(const Web& web, Rank src, Reach& reach) const {
       const auto rate = static_cast<float>(next.gbytes_per_s);
       const float slowest = first ? rate : std::min(reach.slowest_gbytes_per_s[from], rate);
       const bool known = reach.order[index] >= 0;
-      if (known && (reach.depth[index] < depth || slowest <= reach.slowest_gbytes_per_s[index])) continue;
+      if (known && (reach.depth[index] < depth || slowest <= kClearlyFaster * reach.slowest_gbytes_per_s[index]))
+        continue;
       reach.before[index] = here;
       reach.slowest_gbytes_per_s[index] = slowest;
       if (known) continue;
@@ -98,15 +98,20 @@ void Routes::search(const Web& web, Rank src, Reach& reach) const {
 
 bool Routes::walk_back(const Web& web, const Reach& reach, Rank src, Rank dst) {
   Node last = -1;
-  std::tuple<int, float, int> best;  // distance, slowest link, order
+  int best = 0;  // index of `last`
+  float best_slowest = 0;
   for (const Next& previous : web.previous_switches[static_cast<std::size_t>(dst)]) {
     const auto index = static_cast<std::size_t>(switch_index(previous.node));
     if (reach.order[index] < 0) continue;
     const float slowest = std::min(reach.slowest_gbytes_per_s[index], static_cast<float>(previous.gbytes_per_s));
-    const std::tuple one(reach.depth[index], -slowest, reach.order[index]);
-    if (last >= 0 && one >= best) continue;
+    const auto known = static_cast<std::size_t>(best);
+    const bool shorter = last < 0 || reach.depth[index] < reach.depth[known];
+    const bool faster = slowest > kClearlyFaster * best_slowest;
+    const bool earlier = reach.order[index] < reach.order[known] && best_slowest <= kClearlyFaster * slowest;
+    if (!shorter && (reach.depth[index] > reach.depth[known] || !(faster || earlier))) continue;
     last = previous.node;
-    best = one;
+    best = switch_index(previous.node);
+    best_slowest = slowest;
   }
   if (last < 0) return false;
   path_.emplace_back(last, dst);

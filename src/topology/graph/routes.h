@@ -12,6 +12,10 @@ namespace sccl::topology {
 
 using Edge = std::pair<Node, Node>;
 
+// Of two equally short ways the one whose slowest link is more than so many times as fast is taken. Else the order of
+// switches decides: of NICs of about equal rates all hosts use the one at the same switch of the network.
+inline constexpr double kClearlyFaster = 1.9;
+
 // Ranks never forward within a path; in a schedule, forwarding is a send of its own. The memory for a source grows only
 // with the number of switches, so thousands of ranks on one switch cost little.
 class Routes {
@@ -19,8 +23,8 @@ class Routes {
   explicit Routes(const Topology& topology);
 
   // The edges from `src` to `dst`: a direct link if there is one, else a shortest path whose inner nodes are switches.
-  // The path uses the network only if no other path exists; among equally short paths the one whose slowest link is the
-  // fastest, then the lowest switch numbers win. Empty when there is no path. Valid until the next call.
+  // The path uses the network only if no other path exists; among equally short paths one whose slowest link is clearly
+  // faster wins, then the lowest switch numbers. Empty when there is no path. Valid until the next call.
   std::span<const Edge> path(Rank src, Rank dst);
 
   bool connected(Rank src, Rank dst) { return !path(src, dst).empty(); }

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "topology/graph/routes.h"
 #include "topology/symmetry/canonical.h"
 
 namespace sccl::topology {
@@ -334,13 +335,13 @@ class Finder {
         const double rate = forwards ? rates_.at({reached[i].node, node}) : rates_.at({node, reached[i].node});
         const Reached one{node, static_cast<int>(i), reached[i].depth + 1, std::min(rate, reached[i].slowest)};
         if (in_network(node)) {
-          if (!end || one.slowest > end->slowest) end = one;
+          if (!end || one.slowest > kClearlyFaster * end->slowest) end = one;
           continue;
         }
         const auto known = std::ranges::find(reached, node, &Reached::node);
         if (known == reached.end())
           reached.push_back(one);
-        else if (known->depth == one.depth && one.slowest > known->slowest)
+        else if (known->depth == one.depth && one.slowest > kClearlyFaster * known->slowest)
           *known = one;
       }
     std::vector<std::pair<Node, Node>> way;
@@ -514,7 +515,7 @@ const NetworkWays::Search& NetworkWays::search(Node from) {
       const std::size_t there = at(number(other));
       const double one = std::min(slowest[here], rate);
       const bool known = other == from || found.edge_to[there] >= 0;
-      if (known && (other == from || depth[there] <= depth[here] || one <= slowest[there])) continue;
+      if (known && (other == from || depth[there] <= depth[here] || one <= kClearlyFaster * slowest[there])) continue;
       slowest[there] = one;
       depth[there] = depth[here] + 1;
       if (known) {

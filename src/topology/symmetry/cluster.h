@@ -12,7 +12,7 @@
 namespace sccl::topology {
 
 // A rank's shortest path over its host's switches to the first switch of the network, its leaf switch; of equally short
-// ones that whose slowest link is the fastest, as of a rank with two unequal NICs.
+// ones one whose slowest link is clearly faster (kClearlyFaster), as of a rank with two unequal NICs.
 struct Attachment {
   std::vector<std::pair<Node, Node>> up;    // from the rank to the leaf switch
   std::vector<std::pair<Node, Node>> down;  // from the leaf switch to the rank
@@ -56,8 +56,8 @@ void require_network(const Topology& topology, const Cluster& cluster);
 // switches of its attachments.
 std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster);
 
-// Paths of fewest edges between leaf switches, over switches of the network; of these, paths whose slowest link is the
-// fastest.
+// Paths of fewest edges between leaf switches, over switches of the network; of these, paths whose slowest link is
+// clearly faster.
 class NetworkWays {
  public:
   using Edges = std::vector<std::pair<Node, Node>>;
