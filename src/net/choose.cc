@@ -73,7 +73,7 @@ Engine tested(std::string key, const std::string& name, const Settings& settings
 // NCCL's name of a plugin, where nobody named one and there is no such file. A file that lacks a library is told: the
 // loader's text then begins with the name of that one.
 bool is_absent(const Settings& settings, const std::string& item, const std::string& why) {
-  return settings.plugin_list.empty() && why.starts_with(item + ": cannot open shared object file");
+  return settings.plugin_list.empty() && why.starts_with(item + ": cannot open shared object file: No such file");
 }
 
 // The first plugin of the list that works. With `network` set, plugins of other names are skipped.

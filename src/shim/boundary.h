@@ -87,7 +87,11 @@ auto kept_in_group(Body&& body) {
     runtime::group_lacks_memory();
     throw;
   } catch (const std::exception& error) {
-    runtime::group_fail(Error(ErrorCode::internal_error, error.what()));
+    try {
+      runtime::group_fail(Error(ErrorCode::internal_error, error.what()));
+    } catch (const std::bad_alloc&) {
+      runtime::group_lacks_memory();
+    }
     throw;
   }
 }

@@ -344,7 +344,7 @@ std::string two_communicators(unsigned seed) {
     while (wrong.empty() && all_reduce(send.data(), recv.data(), 0, 2, stopped) == ncclSuccess) wrong = with_other();
     if (wrong.empty()) wrong = with_other();
     ++board->failed;
-    wait_until([&] { return board->continued && board->victim_failed; });
+    if (!wait_until([&] { return board->continued && board->victim_failed; })) wrong += "nobody continued";
     if (wrong.empty() && std::any_of(recv.data(), recv.data() + kElements, [](float value) { return value != 2; }))
       wrong = "the stopped peer changed the other communicator's result";
     for (int repeat = 0; repeat < 3 && wrong.empty(); ++repeat) wrong = with_other();

@@ -428,7 +428,7 @@ TEST_CASE("a lost host is told to devices, and kernels end", "[processes]") {
   }
 }
 
-TEST_CASE("an abort in the middle of a transfer between devices ends it on both hosts", "[processes]") {
+TEST_CASE("an abort of a transfer between devices ends it on both hosts", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const Engine& engine : kEngines) {
     INFO(engine.name);

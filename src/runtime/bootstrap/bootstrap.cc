@@ -95,7 +95,7 @@ struct Bootstrap::Impl {
     socket = std::move(joined.socket);
     welcome = joined.welcome;
   }
-  void tell_failure(const std::string& reason);
+  void tell_failure(const std::string& reason, Deadline deadline);
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
@@ -218,8 +218,10 @@ Bootstrap::Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadli
   try {
     impl_->take(impl_->joining.join(deadline));
   } catch (SocketFailure failure) {
-    // The others would wait for this rank until their time limit. Takes a second at most.
-    if (failure == SocketFailure::aborted)
+    // The others would wait for this rank until their time limit. Takes a second at most. At a fixed address the next
+    // communicator's root may be there by now.
+    const bool unknown = !impl_->joining.has_introduced_itself() && !first.fixed;
+    if (failure == SocketFailure::aborted && unknown)
       fail_early(ids, rank, ranks, fmt::format("rank {} was aborted during the search for the root", rank));
     impl_->explain(failure, "the search for the root");
   } catch (const Error& error) {
@@ -289,9 +291,9 @@ void Bootstrap::check() {
   if (kind == Kind::error) impl_->fail_with(payload);
 }
 
-void Bootstrap::Impl::tell_failure(const std::string& reason) {
+void Bootstrap::Impl::tell_failure(const std::string& reason, Deadline deadline) {
   over = true;
-  const WaitPolicy brief{Deadline::in(kFarewellLimit), nullptr};
+  const WaitPolicy brief{deadline, nullptr};
   send_all(socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
   send_all(socket.get(), frame(Kind::leave, {}), brief);
   left = true;
@@ -300,7 +302,7 @@ void Bootstrap::Impl::tell_failure(const std::string& reason) {
 void Bootstrap::fail(const std::string& reason) noexcept {
   if (!impl_->socket.valid() || impl_->over) return;
   try {
-    impl_->tell_failure(reason);
+    impl_->tell_failure(reason, Deadline::in(kFarewellLimit));
   } catch (...) {
     // The root is gone; the other ranks notice that themselves.
   }
@@ -321,10 +323,11 @@ void Bootstrap::fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, 
     try {
       const std::atomic<bool> abort{false};
       Impl impl({std::vector<UniqueId>(ids.begin(), ids.end()), rank, ranks, &abort, {}});
-      auto joined = impl.joining.try_once(Joiner::rank, Deadline::in(kFarewellLimit));
+      const Deadline limit = Deadline::in(kFarewellLimit);
+      auto joined = impl.joining.try_once(Joiner::rank, limit);
       if (!joined) return;
       impl.take(std::move(*joined));
-      impl.tell_failure(reason);
+      impl.tell_failure(reason, limit);
     } catch (...) {
       // There is no root, or it cannot be reached.
     }

@@ -91,6 +91,7 @@ std::optional<Joined> Joining::try_node(RootSearch& search, Join join, const Sec
     join.mac = prove(secret, found->proof.nonce, Role::rank);
     // Only what both sides know takes the mask off.
     join.first.masked_secret = masked(join.first.masked_secret, secret, found->proof.nonce);
+    introduced_ = true;
     send_all(found->socket.get(), bytes_of(join), policy);
   } catch (SocketFailure failure) {
     if (failure == SocketFailure::aborted) throw;

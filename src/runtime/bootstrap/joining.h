@@ -45,6 +45,8 @@ class Joining {
   Joined join(Deadline deadline);
   // A root was looked for at all addresses, in vain.
   bool has_searched() const { return searched_; }
+  // A node may know this rank, and sees the end of its connection.
+  bool has_introduced_itself() const { return introduced_; }
 
   // One attempt at a root: of the first id for a rank that fails early, of its own id for an orphan.
   std::optional<Joined> try_once(wire::Joiner joiner, Deadline deadline);
@@ -77,6 +79,7 @@ class Joining {
   std::uint64_t ids_hash_ = 0;
   std::vector<Address> own_addresses_;  // of a leader
   bool searched_ = false;
+  bool introduced_ = false;
 };
 
 }  // namespace sccl::runtime

@@ -108,7 +108,7 @@ void tell_versions(const std::string& key, const std::vector<Told>& all, const s
         text);
 }
 
-// Why no better engine than the chosen one serves.
+// Why engines that are here do not serve, and better ones than the chosen one.
 void tell_refused(const EngineQuestion& question, const net::Offer& offer, const std::string& chosen,
                   const std::vector<Told>& all, const std::vector<std::string>& hosts) {
   for (const net::Refusal& refusal : offer.refusals)
