@@ -142,7 +142,7 @@ double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& c
   for (const Tier& tier : composite.tiers)
     for (const auto& [members, trees] : tier.shapes)
       for (const Tree& tree : trees) children = std::max(children, tree.most_children());
-  return kReturning * (1 + kChildren * children) * entries * std::sqrt(std::sqrt(entries)) *
+  return kReturning * (entries * std::sqrt(std::sqrt(entries)) + kChildren * children) *
          std::max(cost.network_us_per_byte, cost.host_us_per_byte) / composite.frames;
 }
 
@@ -154,7 +154,8 @@ double waiting_of_one_root_us_per_byte(const Composite& composite, const Cost& c
 
 Gaps gaps_between_frames(const Composite& composite, const Routes& routes, const Cost& cost) {
   const Phase& network = cost.between_hosts;
-  const bool no_message_waits = network.steps == 0 || (network.steps == 1 && composite.frame_steps == 1);
+  const bool in_one_step = network.steps == 1 && composite.frame_steps == 1 && !sends_one_by_one(composite);
+  const bool no_message_waits = network.steps == 0 || in_one_step;
   if (composite.frames == 1 || composite.frame_steps == 0 || no_message_waits || cost.network_us_per_byte == 0 ||
       network.link_us_per_byte == 0)
     return {};

@@ -20,8 +20,9 @@ inline constexpr int kMostEvenTreeRanks = 64;       // on more, an order and the
 inline constexpr int kMostRanksFarFromBound = 160;  // the same for fewer trees
 
 // Appends candidates if their busiest link is less busy than that of each candidate in `result`: clearly for AllReduce,
-// a little for AllGather and ReduceScatter of up to 32 ranks. On more ranks, and for Broadcast and Reduce, only if
-// nothing in `result` comes near the bound, and by far. Takes up to a seventh of a second; a third where that is so.
+// a little for AllGather and ReduceScatter of up to 32 ranks. On more ranks, and there for Broadcast and
+// Reduce, too, only if nothing in `result` comes near the bound, and by far. Takes up to a seventh of a second; a third
+// where that is so.
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier);
 
