@@ -144,7 +144,7 @@ def test_tune():
         row = json.loads(result.stdout)[0]
         expect(row["configurations"] == 33 and row["test_size"] == 10, f"tune --topo learned from something else: {row}")
         expect(0 < row["correct"] <= 10 and 1 <= row["loss"] <= row["worst_loss"], f"tune --topo tested nothing: {row}")
-        result = run("explain", "--topo", "24*dgx-a100", "--collective", "allgather", env={**alone, "SCCL_DISPATCH": "learned"})
+        result = run("explain", "--topo", "40*dgx-a100", "--collective", "allgather", env={**alone, "SCCL_DISPATCH": "learned"})
         expect("learned by sccl tune" in result.stdout, f"what was learned for clusters does not serve: {result.stdout}")
     expect_code(run("tune", "--topo", "nothing"), 2, "tune --topo with an unknown host")
     expect_code(run("tune", "--topo", "dgx-a100", "--devices-per-host", "9"), 2, "tune --topo with more devices than a host has")
