@@ -272,6 +272,14 @@ double busiest_us_per_byte(const topology::Topology& topology, const std::vector
       std::string(kEvenTrees), Collective::allreduce, 0, topology, static_cast<int>(trees.size()), std::move(sends)));
 }
 
+// Each rank's chunks in turn: of all ranks in the order of their numbers.
+void take_turns(compose::HostKind& kind, int ranks) {
+  for (const auto& [schedule, turns] : {std::pair(&kind.in, &kind.in_turns), std::pair(&kind.out, &kind.out_turns)}) {
+    turns->resize(at(ranks));
+    for (ChunkId chunk = 0; chunk < schedule->chunks; ++chunk) (*turns)[at(chunk % ranks)].push_back(chunk);
+  }
+}
+
 // Of AllGather or ReduceScatter: `trees` of each rank, the first of each rank first. What the kind would do for the
 // other one of them is not used.
 std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topology, const std::vector<Tree>& trees,
@@ -284,11 +292,7 @@ std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topol
   (sums ? kind->in : kind->out) = host_schedule(topology, trees, collective);
   (sums ? kind->out : kind->in) = *std::move(other);
   kind->between = *std::move(between);
-  for (const auto& [schedule, turns] :
-       {std::pair(&kind->in, &kind->in_turns), std::pair(&kind->out, &kind->out_turns)}) {
-    turns->resize(at(topology.ranks));
-    for (ChunkId chunk = 0; chunk < schedule->chunks; ++chunk) (*turns)[at(chunk % topology.ranks)].push_back(chunk);
-  }
+  take_turns(*kind, topology.ranks);
   return kind;
 }
 
@@ -392,11 +396,7 @@ std::shared_ptr<const compose::HostKind> plain_kind(const topology::Topology& to
   kind->in = *std::move(in);
   kind->out = *std::move(out);
   kind->between = *std::move(between);
-  for (const auto& [schedule, turns] :
-       {std::pair(&kind->in, &kind->in_turns), std::pair(&kind->out, &kind->out_turns)}) {
-    turns->resize(at(topology.ranks));
-    for (ChunkId chunk = 0; chunk < schedule->chunks; ++chunk) (*turns)[at(chunk % topology.ranks)].push_back(chunk);
-  }
+  take_turns(*kind, topology.ranks);
   return kind;
 }
 
