@@ -36,12 +36,7 @@ bool is_even_trees(const portfolio::CompositeCandidate& one) {
 TEST_CASE("where hosts have slow links beside fast NICs, all ranks' trees come near the bound") {
   const topology::Topology machine = slow_and_fast();
   REQUIRE(machine.ranks == 72);
-  for (const Collective collective : kCopiesAndSums) {
-    const auto [foreseen, simulated] = times_bound(machine, collective);
-    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
-    CHECK(foreseen < 3);
-    CHECK(simulated < 3);
-  }
+  check_times_bound(machine, kCopiesAndSums, 3);
 }
 
 TEST_CASE("even trees of many ranks are proved, whoever is the root") {

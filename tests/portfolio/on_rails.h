@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 
 namespace sccl {
 
@@ -61,15 +63,19 @@ inline std::pair<double, double> times_bound(const topology::Topology& machine, 
   UNSCOPED_INFO(best.composite->name);
   const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 1, kBytes).front().us;
   const double slice = best.cost.good_slice(kBytes, kSlice);
-  schedule::SimulationOptions options;
-  options.bytes = kBytes;
-  options.slice_bytes = slice;
-  options.slots = schedule::kSlots;
-  options.network_slots = schedule::kNetworkSlots;
-  options.lane_bytes = schedule::kLaneBytes;
-  options.detail = schedule::Detail::totals;
+  const auto options = sccl_test::moved_in_lanes(kBytes, slice);
   const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
   return {best.cost.time_us(kBytes, slice) / bound, simulated / bound};
+}
+
+// That each takes less than `most` times the bound.
+inline void check_times_bound(const topology::Topology& machine, std::span<const Collective> collectives, double most) {
+  for (const Collective collective : collectives) {
+    const auto [foreseen, simulated] = times_bound(machine, collective);
+    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
+    CHECK(foreseen < most);
+    CHECK(simulated < most);
+  }
 }
 
 }  // namespace sccl

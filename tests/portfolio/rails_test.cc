@@ -22,22 +22,12 @@ constexpr Collective kOnRails[] = {Collective::allreduce, Collective::allgather,
 
 TEST_CASE("hosts with fewer NICs than others do not send data from rail to rail") {
   const topology::Topology machine = on_rails(often({{0, 1, 2, 3}, {0, 1}, {0, 1, 2}}, 4), 2);
-  for (const Collective collective : kOnRails) {
-    const auto [foreseen, simulated] = times_bound(machine, collective);
-    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
-    CHECK(foreseen < 2);
-    CHECK(simulated < 2);
-  }
+  check_times_bound(machine, kOnRails, 2);
 }
 
 TEST_CASE("devices in another order on each host send to devices on their own rail") {
   const topology::Topology machine = on_rails(often({{0, 1, 2, 3}, {2, 0, 3, 1}, {3, 2, 1, 0}}, 4), 2);
-  for (const Collective collective : kOnRails) {
-    const auto [foreseen, simulated] = times_bound(machine, collective);
-    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
-    CHECK(foreseen < 2);
-    CHECK(simulated < 2);
-  }
+  check_times_bound(machine, kOnRails, 2);
 }
 
 TEST_CASE("hosts in a row are taken in the order of the row, whatever their numbers") {
@@ -54,12 +44,7 @@ TEST_CASE("hosts in a row are taken in the order of the row, whatever their numb
     }
     if (host > 0) join(machine, leaf(host - 1), leaf(host), 10, topology::LinkClass::net);
   }
-  for (const Collective collective : kOnRails) {
-    const auto [foreseen, simulated] = times_bound(machine, collective);
-    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
-    CHECK(foreseen < 2.2);
-    CHECK(simulated < 2.2);
-  }
+  check_times_bound(machine, kOnRails, 2.2);
   const topology::Cluster cluster = topology::cluster_of(machine);
   std::vector<int> order = portfolio::order_along_network(machine, cluster);
   std::ranges::sort(order);
@@ -100,6 +85,24 @@ TEST_CASE("devices with two unequal NICs take the faster one, and paths between 
   }
   topology::NetworkWays ways(machine, cluster);
   CHECK(ways.way(first_leaf, first_leaf + 1).front().second == first_leaf + 3);
+}
+
+TEST_CASE(
+    "devices with NICs of about equal rates all use the same network, whichever is a little faster on their host") {
+  topology::Topology machine;
+  machine.name = "two networks";
+  machine.ranks = 40;
+  machine.switches = 40 * 2 + 2;
+  const topology::Node first_leaf = 40 + 80;
+  for (Rank rank = 0; rank < machine.ranks; ++rank)
+    for (const int nic : {0, 1}) {
+      join(machine, rank, 40 + 2 * rank + nic, 30, topology::LinkClass::pcie);
+      join(machine, 40 + 2 * rank + nic, first_leaf + nic, nic == rank % 2 ? 25 : 24.9, topology::LinkClass::net);
+    }
+  join(machine, first_leaf, first_leaf + 1, 2, topology::LinkClass::net);
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  for (const topology::Attachment& one : cluster.attachments) CHECK(one.leaf == first_leaf);
+  check_times_bound(machine, kOnRails, 2.5);
 }
 
 TEST_CASE("composites on the rails that hosts have in common are proved, as a whole and flat") {
