@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 
@@ -55,12 +56,13 @@ class Builder {
 
  public:
   Builder(const Schedule& schedule, const EdgeIndex& edges) : schedule_(schedule), edges_(edges) {}
+  Builder(const HostShare& share, const EdgeIndex& edges) : schedule_(share.schedule), edges_(edges), share_(&share) {}
 
   TransferGraph build() {
-    find_values();
-    put_values_together();
     by_step_ = positions(schedule_.sends.size());
     sort_by(by_step_, schedule_.steps, step(), schedule_.chunks, chunk());
+    find_values();
+    put_values_together();
     connect();
     order_starts();
     collect_readers();
@@ -68,19 +70,33 @@ class Builder {
   }
 
  private:
-  // Chunks are independent, so the present values (by rank) are kept for one chunk at a time.
+  // Chunks are independent, so the present values (by rank) are kept for one chunk at a time. In a host's share a chunk
+  // arrives as another one, and they are kept for all.
   void find_values() {
-    present_.assign(static_cast<std::size_t>(schedule_.ranks), -1);
-    made_in_.assign(static_cast<std::size_t>(schedule_.ranks), -1);
+    const auto ranks = static_cast<std::size_t>(schedule_.ranks);
+    const std::size_t places = share_ == nullptr ? ranks : ranks * static_cast<std::size_t>(schedule_.chunks);
+    present_.assign(places, -1);
+    made_in_.assign(places, -1);
     reads_.resize(schedule_.sends.size());
     makes_.resize(schedule_.sends.size());
+    if (share_ != nullptr) {
+      find_values(by_step_);
+      return;
+    }
     std::vector<int> order = positions(schedule_.sends.size());
     sort_by(order, schedule_.chunks, chunk(), schedule_.steps, step());
+    find_values(order);
+  }
+
+  void find_values(const std::vector<int>& order) {
     for (std::size_t begin = 0; begin < order.size();) {
       const Send& first = send(order[begin]);
-      if (begin == 0 || send(order[begin - 1]).chunk != first.chunk) forget();
+      const bool of_all = share_ != nullptr;
+      if (!of_all && (begin == 0 || send(order[begin - 1]).chunk != first.chunk)) forget();
       std::size_t end = begin;
-      while (end < order.size() && send(order[end]).chunk == first.chunk && send(order[end]).step == first.step) ++end;
+      while (end < order.size() && send(order[end]).step == first.step &&
+             (of_all || send(order[end]).chunk == first.chunk))
+        ++end;
       for (std::size_t i = begin; i < end; ++i) read(order[i]);
       for (std::size_t i = begin; i < end; ++i) write(order[i]);
       begin = end;
@@ -88,32 +104,40 @@ class Builder {
   }
 
   void forget() {
-    for (const Rank rank : touched_)
-      present_[static_cast<std::size_t>(rank)] = made_in_[static_cast<std::size_t>(rank)] = -1;
+    for (const std::size_t place : touched_) present_[place] = made_in_[place] = -1;
     touched_.clear();
   }
 
-  int add_value(Rank rank) {
+  // Where the present value is kept.
+  std::size_t place(ChunkId chunk, Rank rank) const {
+    const int row = share_ == nullptr ? 0 : chunk;
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(schedule_.ranks) + static_cast<std::size_t>(rank);
+  }
+
+  int add_value(std::size_t place, Rank rank) {
     graph_.values.emplace_back();
     owners_.push_back(rank);
-    touched_.push_back(rank);
-    return present_[static_cast<std::size_t>(rank)] = static_cast<int>(graph_.values.size()) - 1;
+    touched_.push_back(place);
+    return present_[place] = static_cast<int>(graph_.values.size()) - 1;
   }
 
   void read(int at) {
-    int value = present_[static_cast<std::size_t>(send(at).src)];
-    if (value < 0) value = add_value(send(at).src);
+    const std::size_t from = place(send(at).chunk, send(at).src);
+    int value = present_[from];
+    if (value < 0) value = add_value(from, send(at).src);
     ++graph_.values[static_cast<std::size_t>(value)].reads;
     reads_[static_cast<std::size_t>(at)] = value;
   }
 
   void write(int at) {
     const Rank rank = send(at).dst;
-    int value = present_[static_cast<std::size_t>(rank)];
-    if (value < 0 || made_in_[static_cast<std::size_t>(rank)] != send(at).step) {
+    const std::size_t to =
+        place(share_ == nullptr ? send(at).chunk : share_->beyond[static_cast<std::size_t>(at)].arrives_as, rank);
+    int value = present_[to];
+    if (value < 0 || made_in_[to] != send(at).step) {
       const int old = value;
-      value = add_value(rank);
-      made_in_[static_cast<std::size_t>(rank)] = send(at).step;
+      value = add_value(to, rank);
+      made_in_[to] = send(at).step;
       if (old >= 0) graph_.values[static_cast<std::size_t>(old)].next = value;
       graph_.values[static_cast<std::size_t>(value)].replaces = old >= 0;
     }
@@ -139,12 +163,22 @@ class Builder {
     graph_.values = std::move(sorted);
   }
 
+  // The ranks of the whole that a send joins.
+  Rank src_of(int at) const {
+    return share_ == nullptr ? send(at).src : share_->whole_ranks[static_cast<std::size_t>(send(at).src)];
+  }
+  Rank dst_of(int at) const {
+    return share_ == nullptr ? send(at).dst : share_->beyond[static_cast<std::size_t>(at)].to;
+  }
+  int whole_ranks() const { return share_ == nullptr ? schedule_.ranks : share_->ranks; }
+
   void connect() {
     std::vector<int> order = by_step_;
     sort_by(
-        order, schedule_.ranks, [&](int at) { return send(at).src; }, schedule_.ranks,
-        [&](int at) { return send(at).dst; });
-    topology::Routes routes(schedule_.topology);
+        order, schedule_.ranks, [&](int at) { return send(at).src; }, whole_ranks(),
+        [&](int at) { return dst_of(at); });
+    std::optional<topology::Routes> routes;
+    if (share_ == nullptr) routes.emplace(schedule_.topology);
     graph_.first_of_way.push_back(0);
     graph_.messages.reserve(order.size());
     message_of_.resize(order.size());
@@ -152,11 +186,11 @@ class Builder {
     Rank dst = -1;
     for (const int position : order) {
       const Send& at = send(position);
-      if (at.src != src || at.dst != dst) {
+      if (at.src != src || dst_of(position) != dst) {
         graph_.first_message.push_back(static_cast<int>(graph_.messages.size()));
-        add_way(routes.path(at.src, at.dst), at);
+        add_way(routes ? routes->path(at.src, at.dst) : share_->way(position), at);
         src = at.src;
-        dst = at.dst;
+        dst = dst_of(position);
       }
       message_of_[static_cast<std::size_t>(position)] = static_cast<int>(graph_.messages.size());
       const int connection = static_cast<int>(graph_.first_message.size()) - 1;
@@ -178,10 +212,10 @@ class Builder {
   void order_starts() {
     // A rank's distances to its peers give rounds in which every rank exchanges with one other rank. The pairs r ^ k
     // also suit groups of ranks, but need a power of two.
-    const int ranks = schedule_.ranks;
+    const int ranks = whole_ranks();
     const bool paired = std::has_single_bit(static_cast<unsigned>(ranks));
     const auto distance = [&](int at) {
-      return paired ? send(at).src ^ send(at).dst : (send(at).dst - send(at).src + ranks) % ranks;
+      return paired ? src_of(at) ^ dst_of(at) : (dst_of(at) - src_of(at) + ranks) % ranks;
     };
     sort_by(by_step_, schedule_.steps, step(), ranks, distance);
     graph_.by_step = std::move(by_step_);
@@ -203,14 +237,15 @@ class Builder {
 
   const Schedule& schedule_;
   const EdgeIndex& edges_;
-  std::vector<int> by_step_;     // sends
-  std::vector<int> reads_;       // value, by send
-  std::vector<int> makes_;       // value, by send
-  std::vector<int> message_of_;  // by send
-  std::vector<Rank> owners_;     // by value
-  std::vector<int> present_;     // value, by rank
-  std::vector<Step> made_in_;    // by rank
-  std::vector<Rank> touched_;
+  const HostShare* share_ = nullptr;  // null: of the whole
+  std::vector<int> by_step_;          // sends
+  std::vector<int> reads_;            // value, by send
+  std::vector<int> makes_;            // value, by send
+  std::vector<int> message_of_;       // by send
+  std::vector<Rank> owners_;          // by value
+  std::vector<int> present_;          // value, by place()
+  std::vector<Step> made_in_;         // by place()
+  std::vector<std::size_t> touched_;
   TransferGraph graph_;
 };
 
@@ -219,5 +254,7 @@ class Builder {
 TransferGraph transfer_graph(const Schedule& schedule, const EdgeIndex& edges) {
   return Builder(schedule, edges).build();
 }
+
+TransferGraph transfer_graph(const HostShare& share, const EdgeIndex& edges) { return Builder(share, edges).build(); }
 
 }  // namespace sccl::schedule

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "schedule/host_share.h"
 #include "schedule/schedule.h"
 
 namespace sccl::schedule {
@@ -55,5 +56,8 @@ struct TransferGraph {
 
 // O(sends + chunks + ranks + steps). Throws invalid_argument when no path joins the ranks of a send.
 TransferGraph transfer_graph(const Schedule& schedule, const EdgeIndex& edges);
+
+// Of the host that stands for all, on its links. O(sends + chunks * ranks of the host + ranks + steps).
+TransferGraph transfer_graph(const HostShare& share, const EdgeIndex& edges);
 
 }  // namespace sccl::schedule

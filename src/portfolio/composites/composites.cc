@@ -85,6 +85,7 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
       cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
   topology::require_network(*topology_, *cluster_);
   costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
+  shares_ = std::make_unique<const compose::HostShares>(*topology_, *cluster_, costs_->edges());
   verifier_ = std::make_unique<compose::Verifier>(topology_);
   if (has_levels()) plan_hosts();
 }

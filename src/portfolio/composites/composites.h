@@ -12,6 +12,7 @@
 
 #include "compose/cost/cost.h"
 #include "compose/form/composite.h"
+#include "compose/lowering/host_share.h"
 #include "compose/proof/verify.h"
 #include "portfolio/composites/framings.h"
 #include "portfolio/composites/outer_trees.h"
@@ -45,6 +46,7 @@ class CompositePlanner {
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
   compose::CostModel& costs() { return *costs_; }
+  const compose::HostShares& shares() const { return *shares_; }
 
  private:
   struct Forest;
@@ -97,6 +99,7 @@ class CompositePlanner {
   std::shared_ptr<const topology::Topology> topology_;
   std::shared_ptr<const topology::Cluster> cluster_;
   std::unique_ptr<compose::CostModel> costs_;
+  std::unique_ptr<const compose::HostShares> shares_;
   std::unique_ptr<compose::Verifier> verifier_;
   std::unique_ptr<OuterPlanner> outer_;
   std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()

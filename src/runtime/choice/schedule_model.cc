@@ -8,6 +8,7 @@
 #include "compose/lowering/expand.h"
 #include "compose/lowering/rank_parts.h"
 #include "kernels/host/messages/slot_places.h"
+#include "portfolio/composites/ranked.h"
 #include "schedule/simulation/cost.h"
 #include "topology/formats/json.h"
 
@@ -133,18 +134,41 @@ std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Colle
   return composites_.keep(key, made, bytes_of(*made));
 }
 
+const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Composites& all, double bytes) {
+  auto& [known, known_bytes, result] = last_;
+  if (!result.empty() && known == key && known_bytes == bytes) return result;
+  result.clear();
+  known = key;
+  known_bytes = bytes;
+  if (counts_messages_) {
+    for (std::size_t index = 0; index < all.size(); ++index) {
+      const compose::Cost& cost = all[index].cost;
+      const double slice = cost.good_slice(bytes, pipeline_.slice_bytes);
+      result.emplace_back(index,
+                          cost.time_us(bytes, slice) + processor_us(key.first, cost, bytes, pipeline_.slice_bytes));
+    }
+    std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    return result;
+  }
+  const schedule::SimulationOptions options{.bytes = bytes,
+                                            .slice_bytes = pipeline_.slice_bytes,
+                                            .slots = pipeline_.slots,
+                                            .network_slots = pipeline_.network_slots,
+                                            .lane_bytes = schedule::kLaneBytes,
+                                            .detail = schedule::Detail::totals};
+  for (const auto& one : portfolio::ranked(all, planner_->shares(), options))
+    result.emplace_back(one.candidate, one.time_us);
+  return result;
+}
+
 std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective collective, Rank root, double bytes,
                                                                     const std::string& asked) {
   const auto all = composites(collective, root);
   std::vector<Ranked> ranked;
-  for (const portfolio::CompositeCandidate& one : *all) {
-    const double slice = one.cost.good_slice(bytes, pipeline_.slice_bytes);
-    const double messages_us = counts_messages_ ? processor_us(collective, one.cost, bytes, pipeline_.slice_bytes) : 0;
-    ranked.push_back({one.composite->name, one.cost.time_us(bytes, slice) + messages_us,
-                      !asked.empty() && portfolio::answers_to(one.composite->name, asked)});
+  for (const auto& [candidate, time_us] : foreseen({collective, root}, *all, bytes)) {
+    const std::string& name = (*all)[candidate].composite->name;
+    ranked.push_back({name, time_us, !asked.empty() && portfolio::answers_to(name, asked)});
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.predicted_us < b.predicted_us; });
   return ranked;
 }
 

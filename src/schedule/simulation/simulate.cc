@@ -550,12 +550,15 @@ void check(const SimulationOptions& options) {
 
 struct Simulator::Dependencies {
   explicit Dependencies(const Schedule& schedule) : edges(schedule.topology), graph(transfer_graph(schedule, edges)) {}
+  explicit Dependencies(const HostShare& share) : edges(share.schedule.topology), graph(transfer_graph(share, edges)) {}
   EdgeIndex edges;
   TransferGraph graph;
 };
 
 Simulator::Simulator(const Schedule& schedule)
     : schedule_(schedule), dependencies_(std::make_unique<const Dependencies>(schedule)) {}
+Simulator::Simulator(const HostShare& share)
+    : schedule_(share.schedule), dependencies_(std::make_unique<const Dependencies>(share)) {}
 Simulator::~Simulator() = default;
 
 Simulation Simulator::run(const SimulationOptions& options) const {

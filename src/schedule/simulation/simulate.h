@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "schedule/host_share.h"
 #include "schedule/schedule.h"
 
 namespace sccl::schedule {
@@ -88,6 +89,8 @@ Simulation simulate(const Schedule& schedule, const SimulationOptions& options);
 class Simulator {
  public:
   explicit Simulator(const Schedule& schedule);
+  // Of all hosts, by the one that stands for them.
+  explicit Simulator(const HostShare& share);
   ~Simulator();
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;

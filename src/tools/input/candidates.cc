@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compose/lowering/expand.h"
 #include "planners/planners.h"
+#include "portfolio/composites/ranked.h"
 #include "schedule/simulation/cost.h"
 
 namespace sccl::tools {
@@ -67,12 +68,17 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
   std::vector<LevelsCandidate> found;
   if (!portfolio::by_levels_alone(machine)) return found;
   check_root(machine, call);
-  auto all = portfolio::CompositePlanner(machine).candidates(call.collective, call.root);
-  for (const std::size_t index : portfolio::by_time(all, call.bytes, slice_bytes)) {
-    const compose::Cost& cost = all[index].cost;
-    const double slice = cost.good_slice(call.bytes, slice_bytes);
-    const double time_us = cost.time_us(call.bytes, slice);
-    found.push_back({std::move(all[index]), slice, time_us});
+  portfolio::CompositePlanner planner(machine);
+  auto all = planner.candidates(call.collective, call.root);
+  const schedule::SimulationOptions options{.bytes = call.bytes,
+                                            .slice_bytes = slice_bytes,
+                                            .slots = schedule::kSlots,
+                                            .network_slots = schedule::kNetworkSlots,
+                                            .lane_bytes = schedule::kLaneBytes,
+                                            .detail = schedule::Detail::totals};
+  for (const portfolio::RankedComposite& one : portfolio::ranked(all, planner.shares(), options)) {
+    const double closed_form_us = all[one.candidate].cost.time_us(call.bytes, one.slice_bytes);
+    found.push_back({std::move(all[one.candidate]), one.slice_bytes, one.time_us, closed_form_us});
   }
   return found;
 }

@@ -36,7 +36,8 @@ struct Candidate {
 struct LevelsCandidate {
   portfolio::CompositeCandidate plan;
   double slice_bytes = 0;
-  double time_us = 0;  // closed form
+  double time_us = 0;  // foreseen: simulated at one host where all do alike (portfolio/composites/ranked.h)
+  double closed_form_us = 0;
 };
 
 // Those that have schedules.

@@ -34,7 +34,7 @@ std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
     const compose::Composite& composite = *one.plan.composite;
     const int chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
     rows.push_back({composite.name, chunks, composite.chunks_per_rank, steps_of(one.plan.cost), 0, one.time_us,
-                    one.time_us, one.slice_bytes});
+                    one.closed_form_us, one.slice_bytes});
   }
   if (!rows.empty()) return rows;
   schedule::SimulationOptions options{

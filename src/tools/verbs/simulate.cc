@@ -127,7 +127,7 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
                              {"algo", composite.name},
                              {"bytes", options.call.bytes},
                              {"time_us", one.time_us},
-                             {"closed_form_us", one.time_us},
+                             {"closed_form_us", one.closed_form_us},
                              {"network_busy_us", network_us},
                              {"hosts_busy_us", hosts_us},
                              {"slice_bytes", one.slice_bytes},
@@ -140,8 +140,8 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
               std::string(info(composite.collective).name).c_str(), size_text(options.call.bytes).c_str(),
               composite.name.c_str(), composite.topology->name.c_str(), composite.ranks(),
               size_text(one.slice_bytes).c_str());
-  std::printf("closed form %12.2f us  (%.2f GB/s of the buffer)\n", one.time_us,
-              one.time_us > 0 ? options.call.bytes / one.time_us / 1e3 : 0);
+  std::printf("closed form %12.2f us  (%.2f GB/s of the buffer)\n", one.closed_form_us,
+              one.closed_form_us > 0 ? options.call.bytes / one.closed_form_us / 1e3 : 0);
   std::printf("network     %12.2f us  its busiest link\n", network_us);
   std::printf("hosts       %12.2f us  their busiest link\n", hosts_us);
   std::printf("latency     %12.2f us  of %d steps between hosts and %d on them\n",

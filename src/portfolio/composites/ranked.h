@@ -1,0 +1,27 @@
+// The order in which composites on many ranks serve a call: by the closed form, and where all hosts do alike by a
+// simulation of one of them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "compose/lowering/host_share.h"
+#include "portfolio/composites/composites.h"
+#include "schedule/simulation/simulate.h"
+
+namespace sccl::portfolio {
+
+struct RankedComposite {
+  std::size_t candidate = 0;
+  double slice_bytes = 0;
+  double time_us = 0;  // foreseen
+  bool simulated = false;
+};
+
+// Fastest first. `options`: the bytes, the most of a slice, and the slots of connections. Only the most promising
+// composites are simulated: some hundredths of a second in all. One that might be but is not counts as no faster than
+// the fastest of those. A pure function of its arguments, so that all ranks choose alike.
+std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
+                                    const compose::HostShares& shares, const schedule::SimulationOptions& options);
+
+}  // namespace sccl::portfolio
