@@ -10,6 +10,7 @@ namespace sccl::shim {
 constinit std::atomic<CallLines> call_lines{CallLines::unknown};
 
 CallLines look_up_call_lines() {
+  const NoCancellation uncancelled;  // settings may be read from files
   const bool some = log::enabled(log::Level::info, log::Subsystem::coll) ||
                     log::enabled(log::Level::info, log::Subsystem::p2p) ||
                     log::enabled(log::Level::trace, log::Subsystem::call);

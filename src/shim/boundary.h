@@ -44,8 +44,10 @@ inline bool has_call_lines() {
 
 // Logs every call of a program at TRACE (NCCL_DEBUG_SUBSYS=CALL).
 inline ncclResult_t traced(const char* call, ncclResult_t result) {
-  if (has_call_lines()) [[unlikely]]
+  if (has_call_lines()) [[unlikely]] {
+    const NoCancellation uncancelled;
     log::trace(log::Subsystem::call, "{} returns {}", call, static_cast<int>(result));
+  }
   return result;
 }
 
@@ -96,10 +98,17 @@ auto kept_in_group(Body&& body) {
   }
 }
 
-// As caught(), for a function whose work a group queues. Outside of a group the runtime disables cancellation where the
-// call begins to wait.
+// As guarded(), for a function whose work a group queues.
 template <typename Body>
 ncclResult_t queued(const char* call, Body&& body) noexcept {
+  return guarded(call, [&] { return kept_in_group(body); });
+}
+
+// As queued(), for the plain calls that move data. The fifty instructions of NoCancellation are much for a short call,
+// so the runtime disables cancellation only where such a call plans, waits, logs, or uses the engine between hosts.
+// What the call does besides is no cancellation point.
+template <typename Body>
+ncclResult_t queued_short(const char* call, Body&& body) noexcept {
   return caught(call, [&] { return kept_in_group(body); });
 }
 

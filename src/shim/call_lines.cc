@@ -1,11 +1,14 @@
 #include "shim/call_lines.h"
 
+#include "base/os/cancellation.h"
+
 namespace sccl::shim {
 namespace {
 
 // Operation numbers and addresses are hexadecimal, counts decimal: NCCL's log scrapers read these lines.
 void print(log::Subsystem subsystem, std::string_view name, const Pin& pin, const void* send, const void* recv,
            std::size_t count, DataType type, int op, Rank root, const void* stream) {
+  const NoCancellation uncancelled;
   log::info(subsystem,
             "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm {} [nranks={}] stream {}",
             name, pin.operation(), send, recv, count, static_cast<int>(type), op, root,

@@ -105,78 +105,78 @@ extern "C" {
 
 ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclAllReduce", [&] {
+  return queued_short("ncclAllReduce", [&] {
     return collective(Collective::allreduce, {sendbuff, recvbuff, count, datatype}, op, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                          int root, ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclReduce", [&] {
+  return queued_short("ncclReduce", [&] {
     return collective(Collective::reduce, {sendbuff, recvbuff, count, datatype}, op, root, comm, stream);
   });
 }
 
 ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclReduceScatter", [&] {
+  return queued_short("ncclReduceScatter", [&] {
     return collective(Collective::reducescatter, {sendbuff, recvbuff, recvcount, datatype}, op, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                             ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclAllGather", [&] {
+  return queued_short("ncclAllGather", [&] {
     return collective(Collective::allgather, {sendbuff, recvbuff, sendcount, datatype}, 0, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                             ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclBroadcast", [&] {
+  return queued_short("ncclBroadcast", [&] {
     return collective(Collective::broadcast, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-  return queued("ncclBcast", [&] {
+  return queued_short("ncclBcast", [&] {
     return collective(Collective::broadcast, {buff, buff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                            cudaStream_t stream) {
-  return queued("ncclAlltoAll", [&] {
+  return queued_short("ncclAlltoAll", [&] {
     return collective(Collective::alltoall, {sendbuff, recvbuff, count, datatype}, 0, 0, comm, stream);
   });
 }
 
 ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclGather", [&] {
+  return queued_short("ncclGather", [&] {
     return collective(Collective::gather, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                           ncclComm_t comm, cudaStream_t stream) {
-  return queued("ncclScatter", [&] {
+  return queued_short("ncclScatter", [&] {
     return collective(Collective::scatter, {sendbuff, recvbuff, count, datatype}, 0, root, comm, stream);
   });
 }
 
 ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-  return queued("ncclSend", [&] {
+  return queued_short("ncclSend", [&] {
     return transfer(runtime::Direction::send, const_cast<void*>(sendbuff), count, datatype, peer, comm, stream);
   });
 }
 
 ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-  return queued("ncclRecv",
-                [&] { return transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
+  return queued_short(
+      "ncclRecv", [&] { return transfer(runtime::Direction::recv, recvbuff, count, datatype, peer, comm, stream); });
 }
 
 ncclResult_t pncclGroupStart(void) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/os/cancellation.h"
 #include "platform/host/fences.h"
 
 namespace sccl::shim {
@@ -75,6 +76,7 @@ void check_process(ncclComm_t handle) {
 }
 
 void let_go(ncclComm_t handle) {
+  const NoCancellation uncancelled;             // the last one joins threads and closes files
   std::shared_ptr<runtime::Communicator> last;  // destroyed after the lock is released
   const std::lock_guard lock(handle->mutex);
   last = std::move(handle->communicator);

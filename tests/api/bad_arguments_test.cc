@@ -1,9 +1,7 @@
 // Counts, pointers and numbers that no program means: each is told as an argument error, and the communicator goes on.
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <climits>
@@ -15,8 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "asleep.h"
-#include "stage.h"
 #include "world.h"
 
 using namespace api_test;
@@ -177,36 +173,6 @@ TEST_CASE("numbers of ranks that no host can hold are refused at once") {
     CHECK(refused("init", ncclCommInitRank(&comm, ranks, id, 0), std::to_string(ranks)) == "");
     CHECK(comm == nullptr);
   }
-}
-
-TEST_CASE("a thread that is cancelled in a call completes the call first") {
-  const sccl_test::Sleeper in_call;
-  const sccl_test::Stage cancelled;
-  CHECK(failures(run_world(Mode::threads, 2, [&](int rank, ncclComm_t comm) -> std::string {
-          std::vector<float> data(100000, 1.0f);
-          const auto call = [&] {
-            return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum, comm, nullptr);
-          };
-          if (rank == 1) {
-            cancelled.await(1);
-            if (call() != ncclSuccess) return told();
-            return data.back() == 2.0f ? "" : "wrong sum";
-          }
-          std::atomic<bool> called{false};
-          std::atomic<bool> went_on{false};
-          std::thread caller([&] {
-            in_call.calls_next();
-            if (call() == ncclSuccess) called = true;
-            for (;;) ::pthread_testcancel();
-            went_on = true;
-          });
-          in_call.await();
-          ::pthread_cancel(caller.native_handle());
-          cancelled.next();
-          caller.join();
-          if (!called || went_on) return "the call was not completed, or the thread not cancelled after it";
-          return data.back() == 2.0f ? "" : "wrong sum";
-        })) == "");
 }
 
 #if !defined(__SANITIZE_THREAD__)

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/os/cancellation.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -257,6 +258,7 @@ OneSided& Communicator::one_sided() {
 }
 
 void Communicator::record_failure(const Error& error) noexcept {
+  const NoCancellation uncancelled;   // peers are told, buffers taken back
   if (lifecycle_.is_parent_only()) {  // the peers have no part in it, and no call has buffers
     log::set_last_error(error.what());
     lifecycle_.begin_failure(error.code());

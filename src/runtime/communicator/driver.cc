@@ -118,6 +118,7 @@ ProfilerPlugin::Served served_by(const Executor& executor) {
 }
 
 [[gnu::cold]] void run_profiled(Communicator& communicator, const CollectiveRequest& request) {
+  const NoCancellation uncancelled;
   ProfiledWork profiled(*communicator.profiler(), {&request, 1}, {});
   Executor& executor = *communicator.on_host();
   executor.begin(request);
@@ -544,6 +545,8 @@ std::optional<Error> launch_all(const std::vector<Workload*>& all) {
 void drive(Communicator& communicator, const CollectiveRequest& request) {
   const Communicator::RunningCall running(communicator);
   if (communicator.on_device() != nullptr) return drive_on_device(communicator, request);
+  std::optional<NoCancellation> uncancelled;
+  if (communicator.on_host()->engine().exists()) uncancelled.emplace();  // it may write to sockets in any step
   const EngineUse::Turn engine(communicator.on_host()->engine());
   guarded(communicator, [&] {
     if (communicator.profiler() != nullptr) return run_profiled(communicator, request);

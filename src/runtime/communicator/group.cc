@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/cancellation.h"
 #include "base/os/process.h"
 #include "base/os/thread.h"
 #include "base/settings/log.h"
@@ -132,6 +133,7 @@ bool all_on_devices(const std::vector<Subject>& subjects) {
 
 // Runs `action` now, or in the background if the communicators are non-blocking; then a failure is recorded in them.
 Completion run(const std::vector<Subject>& subjects, std::function<void()> action) {
+  const NoCancellation uncancelled;
   check_blocking_alike(subjects);
   if (subjects.front()->options().blocking) {
     action();
@@ -174,6 +176,7 @@ bool is_foreign(Communicator& communicator, StreamHandle stream) {
 // `add` puts the request into what its communicator has to do: of the open group, or at once.
 template <typename Add>
 [[gnu::cold]] Completion submit_work(const Subject& communicator, StreamHandle stream, Add add) {
+  const NoCancellation uncancelled;
   std::optional<gpu::ForeignStream> behind;
   if (is_foreign(*communicator, stream)) behind.emplace(stream);
   const auto fill = [behind, add = std::move(add)](Workload& work) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/monotonic.h"
 #include "base/os/boot_id.h"
+#include "base/os/cancellation.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "base/settings/path_pattern.h"
@@ -129,6 +130,7 @@ void TraceFile::flush() noexcept {
 
 // Writes whole lines only, so that the file of a killed process is readable.
 void TraceFile::write_kept() {
+  const NoCancellation uncancelled;
   std::string_view rest = kept_;
   while (!rest.empty() && file_.get() >= 0) {
     const ssize_t count = ::write(file_.get(), rest.data(), rest.size());
