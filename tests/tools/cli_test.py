@@ -476,6 +476,14 @@ def test_topo():
         result = run(*verb, "--topo", "dgx1v", "--nic-gbps", "200")
         expect_code(result, 2, f"{verb[0]} --nic-gbps without NICs")
         expect("leave out --nic-gbps" in result.stderr and "'dgx1v'" in result.stderr, f"--nic-gbps without NICs: {result.stderr}")
+    with tempfile.TemporaryDirectory() as folder:
+        schedule = os.path.join(folder, "ring.json")
+        run("simulate", "--topo", "dgx1v", "--collective", "allreduce", "--bytes", "1M", "--out", schedule)
+        for verb in (["explain"], ["simulate", "--schedule", schedule, "--bytes", "1M"]):
+            for option in (["--nic-gbps", "200"], ["--devices", "0,1"]):
+                result = run(*verb, *option)
+                expect_code(result, 2, f"{verb[0]} {option[0]} without --topo")
+                expect(f"leave out {option[0]}" in result.stderr, f"{option[0]} without --topo: {result.stderr}")
     with tempfile.TemporaryDirectory() as cache:
         places = {"XDG_CACHE_HOME": cache}
         assumed, measured, kept = (run("topo", *extra, env=places) for extra in ([], ["--measure"], []))

@@ -1,5 +1,6 @@
 #include "tools/input/machine_option.h"
 
+#include "base/error.h"
 #include "tools/input/topology_argument.h"
 
 namespace sccl::tools {
@@ -14,6 +15,15 @@ void MachineOption::add_to(CLI::App& app) {
 topology::Topology MachineOption::machine() const {
   check_nic_option(*nic_gbps_, name_);
   return topology_argument(name_, devices_, nic_gbits_per_s_);
+}
+
+std::optional<topology::Topology> MachineOption::machine_if_given() const {
+  if (given()) return machine();
+  check_nic_option(*nic_gbps_, name_);
+  if (!devices_.empty())
+    fail(ErrorCode::invalid_argument,
+         "--devices names devices of --topo, and --topo is not given: leave out --devices, or name a machine");
+  return std::nullopt;
 }
 
 }  // namespace sccl::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ class MachineOption {
   bool given() const { return !name_.empty(); }
   // After add_to(). Throws invalid_argument when the name, the file or a device is wrong, or --nic-gbps does not count.
   topology::Topology machine() const;
+  // None without --topo. Throws as machine(), and where another option has no effect without --topo.
+  std::optional<topology::Topology> machine_if_given() const;
 
  private:
   std::string name_;

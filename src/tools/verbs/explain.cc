@@ -102,13 +102,12 @@ class Explanation {
     std::string links;
     int on_a_host = 0;  // a communicator's memory is that of its ranks on one host
     std::string learned_for = runtime::tuning_place("", 2, runtime::Reach::through_system).machine;
-    if (options.machine.given()) {
-      topology::Topology machine = options.machine.machine();
-      learned_for = runtime::learned_place(machine);
-      ranks_ = machine.ranks;
-      on_a_host = most_on_a_host(machine);
-      links = topology::to_json(machine).dump();
-      schedule_model_.emplace(std::move(machine), portfolio::Pipeline{});
+    if (auto machine = options.machine.machine_if_given()) {
+      learned_for = runtime::learned_place(*machine);
+      ranks_ = machine->ranks;
+      on_a_host = most_on_a_host(*machine);
+      links = topology::to_json(*machine).dump();
+      schedule_model_.emplace(std::move(*machine), portfolio::Pipeline{});
     }
     if (options.root < 0 || options.root >= ranks_)
       fail(ErrorCode::invalid_argument, "--root: {} is no rank of {}: use 0 to {}", options.root, ranks_, ranks_ - 1);

@@ -159,8 +159,8 @@ Planned planned(const Options& options) {
 schedule::Schedule read_schedule(const Options& options) {
   schedule::Schedule schedule = schedule_from_file(options.schedule_path);
   // A file's routes may be simulated on another machine.
-  if (options.machine.given()) {
-    schedule.topology = options.machine.machine();
+  if (auto machine = options.machine.machine_if_given()) {
+    schedule.topology = std::move(*machine);
     if (schedule.topology.ranks != schedule.ranks)
       fail(ErrorCode::invalid_argument, "{} is for {} ranks and topology '{}' has {}: give one of as many",
            options.schedule_path, schedule.ranks, schedule.topology.name, schedule.topology.ranks);
