@@ -223,11 +223,21 @@ std::string remedies(const std::vector<Refusal>& refusals, const std::string& us
   return texts.empty() ? usual : fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string no_engine_text(const std::vector<Refusal>& refusals) {
+std::string no_engine_text(const std::vector<OfferOfRank>& ranks) {
+  std::vector<Refusal> told;  // each rank's remedies, so that none is lost beside another rank's
+  for (const OfferOfRank& one : ranks) {
+    if (!one.keys.empty() || one.refusals.empty())
+      told.push_back({fmt::format("{} offers {}", one.rank, fmt::join(one.keys, ", ")), ""});
+    if (std::find(one.keys.begin(), one.keys.end(), kUcx) != one.keys.end()) continue;
+    for (const Refusal& refusal : one.refusals)
+      told.push_back({fmt::format("{}: {}", one.rank, refusal.happened), refusal.remedy});
+    if (remedies(one.refusals, "").empty())
+      told.back().remedy =
+          one.keys.empty() ? "install UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN" : kSetAlike;
+  }
   return fmt::format(
       "the ranks run on several hosts, and no engine that moves data between hosts works on all of them ({}): {}",
-      happened(refusals),
-      remedies(refusals, "install UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN"));
+      happened(told), remedies(told, kSetAlike));
 }
 
 }  // namespace sccl::net

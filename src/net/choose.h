@@ -84,8 +84,17 @@ struct Offer {
 // there is no plugin. If the offer is empty, `refusals` has the reasons.
 Offer offer(const Settings& settings);
 
-// The text of the error when a communicator spans hosts and the ranks have no common engine.
-std::string no_engine_text(const std::vector<Refusal>& refusals);
+struct OfferOfRank {
+  std::string rank;               // with its host
+  std::vector<std::string> keys;  // of engines
+  std::vector<Refusal> refusals;
+};
+// The text of the error when a communicator spans hosts, the ranks have no common engine, and some have none.
+std::string no_engine_text(const std::vector<OfferOfRank>& ranks);
+
+// What to do where ranks were told to use different engines.
+inline constexpr const char* kSetAlike =
+    "set SCCL_NET, NCCL_NET and NCCL_NET_PLUGIN (or ncclConfig_t.netName) alike on all hosts";
 
 // What happened to each of them, and what to do about it, each remedy once; `usual` where none of them has one.
 std::string happened(const std::vector<Refusal>& refusals);

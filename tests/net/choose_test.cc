@@ -122,11 +122,32 @@ TEST_CASE("the first plugin of a list that works is taken") {
 
 TEST_CASE("what all ranks have to do is told once, and the usual remedy only where nothing better is known") {
   const Refusal plugin{"libnccl-net.so: no such file", ""}, ucx{"UCX has no port", "widen the range"};
-  const std::string three = no_engine_text({plugin, ucx, ucx}), one = no_engine_text({plugin});
-  CHECK_THAT(three, Catch::Contains("works on all of them (libnccl-net.so: no such file; UCX has no port; UCX has no "
-                                    "port): widen the range"));
-  CHECK_THAT(one, Catch::EndsWith("(libnccl-net.so: no such file): install UCX (package libucx0), or name a net plugin "
-                                  "with NCCL_NET_PLUGIN"));
+  const std::string three = no_engine_text({{"rank 0", {}, {plugin, ucx}}, {"rank 1", {}, {ucx}}});
+  CHECK_THAT(three, Catch::EndsWith("works on all of them (rank 0: libnccl-net.so: no such file; rank 0: UCX has no "
+                                    "port; rank 1: UCX has no port): widen the range"));
+  CHECK_THAT(no_engine_text({{"rank 0", {}, {plugin}}}),
+             Catch::EndsWith("(rank 0: libnccl-net.so: no such file): install UCX (package libucx0), or name a net "
+                             "plugin with NCCL_NET_PLUGIN"));
+}
+
+TEST_CASE("each rank's remedy is told where no engine works on all of them") {
+  const Refusal plugin{"libnccl-net.so: no such file", ""}, ucx{"UCX has no port", "widen the range"};
+  SECTION("a rank that has no better remedy than the usual one") {
+    const std::string text = no_engine_text({{"rank 0", {}, {plugin}}, {"rank 1", {}, {ucx}}});
+    CHECK_THAT(text, Catch::EndsWith(": install UCX (package libucx0), or name a net plugin with NCCL_NET_PLUGIN; "
+                                     "widen the range"));
+  }
+  SECTION("a rank that was told to use a plugin") {
+    const std::string text = no_engine_text({{"rank 0", {"plugin:TestTCP"}, {}}, {"rank 1", {}, {plugin, ucx}}});
+    CHECK_THAT(text, Catch::Contains("(rank 0 offers plugin:TestTCP; rank 1: libnccl-net.so: no such file; rank 1: "
+                                     "UCX has no port): set ") &&
+                         Catch::Contains("NCCL_NET_PLUGIN (or ncclConfig_t.netName) alike on all hosts; widen"));
+  }
+  SECTION("a rank whose UCX works has nothing to do") {
+    CHECK_THAT(no_engine_text({{"rank 0", {"ucx"}, {plugin}}, {"rank 1", {}, {plugin, ucx}}}),
+               Catch::EndsWith("(rank 0 offers ucx; rank 1: libnccl-net.so: no such file; rank 1: UCX has no port): "
+                               "widen the range"));
+  }
 }
 
 TEST_CASE("what UCX refuses is told apart from its remedy") {

@@ -108,12 +108,23 @@ void tell_versions(const std::string& key, const std::vector<Told>& all, const s
         text);
 }
 
-// Why engines that are here do not serve, and better ones than the chosen one.
+// Whether a rank of the same host, with a lower number, tells the same refusal.
+bool is_told_by_another(const EngineQuestion& question, const net::Refusal& refusal, const std::vector<Told>& all,
+                        const std::vector<std::string>& hosts) {
+  if (question.rank_on_host == 0) return false;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(question.rank); ++rank)
+    for (const net::Refusal& other : all[rank].refusals)
+      if (hosts[rank] == question.host && other.happened == one_line(refusal.happened)) return true;
+  return false;
+}
+
+// Why engines that are here do not serve, and better ones than the chosen one: once on a host.
 void tell_refused(const EngineQuestion& question, const net::Offer& offer, const std::string& chosen,
                   const std::vector<Told>& all, const std::vector<std::string>& hosts) {
   for (const net::Refusal& refusal : offer.refusals)
-    if (refusal.asked == net::Refusal::Asked::yes)
+    if (refusal.asked == net::Refusal::Asked::yes && !is_told_by_another(question, refusal, all, hosts))
       log::info(log::Subsystem::init, "rank {}: does not serve between hosts: {}", question.rank, refusal.happened);
+  if (question.rank_on_host > 0) return;
   for (const net::Engine& engine : offer.engines) {
     if (engine.key == chosen) return;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -129,11 +140,9 @@ void tell_refused(const EngineQuestion& question, const net::Offer& offer, const
 [[noreturn]] void fail_different_engines(const std::vector<Told>& all, const std::vector<std::string>& hosts) {
   std::vector<std::string> offers;
   for (const Told& told : all) offers.push_back(fmt::format("{}", fmt::join(told.keys, " or ")));
-  fail(
-      ErrorCode::invalid_usage,
-      "the hosts were told to use different engines, and data cannot pass between them: {}: set SCCL_NET, NCCL_NET and "
-      "NCCL_NET_PLUGIN (or ncclConfig_t.netName) alike on all hosts",
-      values_by_host(offers, hosts));
+  fail(ErrorCode::invalid_usage,
+       "the hosts were told to use different engines, and data cannot pass between them: {}: {}",
+       values_by_host(offers, hosts), net::kSetAlike);
 }
 
 // The first rank's error, the same text everywhere.
@@ -213,15 +222,10 @@ AgreedEngine agree_on_engine(const EngineQuestion& question, Bootstrap& bootstra
   }
   if (std::none_of(all.begin(), all.end(), [](const Told& told) { return told.keys.empty(); }))
     fail_different_engines(all, hosts);
-  std::vector<net::Refusal> refusals;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    for (const net::Refusal& refusal : all[rank].refusals)
-      refusals.push_back({fmt::format("rank {} on host {}: {}", rank, hosts[rank], refusal.happened), refusal.remedy});
-    if (all[rank].refusals.empty())
-      refusals.push_back(
-          {fmt::format("rank {} on host {} offers {}", rank, hosts[rank], fmt::join(all[rank].keys, ", ")), ""});
-  }
-  fail(ErrorCode::system_error, "{}", net::no_engine_text(refusals));
+  std::vector<net::OfferOfRank> offers;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    offers.push_back({fmt::format("rank {} on host {}", rank, hosts[rank]), all[rank].keys, all[rank].refusals});
+  fail(ErrorCode::system_error, "{}", net::no_engine_text(offers));
 }
 
 }  // namespace sccl::runtime
