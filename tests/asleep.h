@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -17,22 +18,33 @@ class Sleeper {
  public:
   // By the thread that makes the call next.
   void calls_next() const { thread_.set(::gettid()); }
-  // Until it sleeps. Goes on after a minute: then that thread has failed, and its text is to be read.
-  void await() const {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    for (; !sleeps() && std::chrono::steady_clock::now() < limit;)
+  // Until it sleeps. Throws with what it waited for when that thread has not come to sleep in `limit`.
+  void await(std::chrono::milliseconds limit = std::chrono::minutes(1)) const {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (state() != 'S') {
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error(awaited(limit));
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
  private:
-  bool sleeps() const {
-    const int thread = thread_.value();
-    if (thread == 0) return false;
-    std::ifstream file("/proc/" + std::to_string(thread) + "/stat");
+  static constexpr char kGone = '-';
+
+  // As in /proc: 'R' runs, 'S' sleeps.
+  char state() const {
+    std::ifstream file("/proc/" + std::to_string(thread_.value()) + "/stat");
     std::string text;
     std::getline(file, text);
     const std::size_t name_end = text.rfind(") ");
-    return name_end != std::string::npos && text[name_end + 2] == 'S';
+    return name_end == std::string::npos ? kGone : text[name_end + 2];
+  }
+
+  std::string awaited(std::chrono::milliseconds limit) const {
+    const int thread = thread_.value();
+    const std::string where = thread == 0        ? "no thread has come to its call"
+                              : state() == kGone ? "thread " + std::to_string(thread) + " has ended"
+                                                 : "thread " + std::to_string(thread) + " is in state " + state();
+    return "waited " + std::to_string(limit.count()) + " ms for a thread to sleep in its call: " + where;
   }
 
   Stage thread_;

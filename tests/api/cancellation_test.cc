@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,11 +32,16 @@ std::string cancelled_in(const std::function<std::string()>& call, const std::fu
     returned = true;
     for (;;) ::pthread_testcancel();
   });
-  in_call.await();
+  std::string not_asleep;
+  try {
+    in_call.await();
+  } catch (const std::exception& error) {
+    not_asleep = error.what();
+  }
   ::pthread_cancel(caller.native_handle());
   meanwhile();
   caller.join();
-  return returned ? result : "the call was not completed";
+  return !not_asleep.empty() ? not_asleep : returned ? result : "the call was not completed";
 }
 
 #if !defined(__SANITIZE_THREAD__)
@@ -58,6 +65,15 @@ TEST_CASE("a thread that is cancelled in a call completes the call first") {
           cancelled.await(1);
           return call();
         })) == "");
+}
+
+TEST_CASE("a test that waits for a thread's sleep in vain says what it waited for") {
+  const sccl_test::Sleeper caller;
+  CHECK_THROWS_WITH(caller.await(std::chrono::milliseconds(5)), Catch::Contains("no thread has come to its call"));
+  caller.calls_next();  // this thread, which is awake
+  CHECK_THROWS_WITH(caller.await(std::chrono::milliseconds(5)), Catch::Contains("is in state R"));
+  std::thread([&] { caller.calls_next(); }).join();
+  CHECK_THROWS_WITH(caller.await(std::chrono::milliseconds(5)), Catch::Contains("has ended"));
 }
 
 #if !defined(__SANITIZE_THREAD__)
