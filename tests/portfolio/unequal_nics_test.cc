@@ -8,7 +8,9 @@
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/host/entries.h"
+#include "portfolio/links/shares.h"
 #include "schedule/proof/verify.h"
+#include "topology/formats/load.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -120,4 +122,25 @@ TEST_CASE("devices get data from the network in proportion to their NICs") {
     }
   // All data but those that links of 1 GB/s bring beside a NIC.
   for (std::size_t device = 0; device < 4; ++device) CHECK(enters[device] > 0.9 * nics[device] / (nics[device] + 1));
+}
+
+TEST_CASE("turns are shared among many members as among few") {
+  const auto counts = [](const std::vector<double>& shares) {
+    std::vector<int> taken(shares.size(), 0);
+    for (const int member : portfolio::in_proportion(shares)) ++taken[static_cast<std::size_t>(member)];
+    return taken;
+  };
+  const int members = GENERATE(1, 8, 16, 17, 33, 72, 1000);
+  CHECK(counts(std::vector<double>(static_cast<std::size_t>(members), 12.5)) ==
+        std::vector<int>(static_cast<std::size_t>(members), 1));
+  std::vector<double> unequal(static_cast<std::size_t>(members), 50);
+  unequal.back() = 25;
+  CHECK(counts(unequal).back() >= (members > 16 ? 1 : 0));
+}
+
+TEST_CASE("hosts of more NICs than there are turns for use them all") {
+  for (const Collective collective : kCopiesAndSums) {
+    INFO(info(collective).name);
+    CHECK(times_bound(topology::load("3*switch:40").topology, collective, 0) < 1.7);
+  }
 }

@@ -17,6 +17,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr double kSlow = 0.98;                    // a network brings a host less than this part of what its NICs do
 constexpr double kAlike = 1.25;                   // hosts whose NICs differ by less: a device left out changes little
 constexpr std::size_t kMostKindsWithEntries = 4;  // whose levels take tens of milliseconds each to find
+constexpr int kMostDevices = 24;  // of a host: with 32 of them a level takes half a second, with 72 a minute
 
 }  // namespace
 
@@ -39,7 +40,7 @@ std::vector<std::size_t> CompositePlanner::kinds_for_entries(Nics nics) const {
   for (std::size_t kind = 0; kind < levels_.size(); ++kind) {
     const bool alike = kinds_[kind].second.empty();
     const schedule::Schedule& copies = levels_[kind].front().kind->out;
-    if (ports_only[kind] && (alike || nics == Nics::own) && copies.ranks > 1)
+    if (ports_only[kind] && (alike || nics == Nics::own) && copies.ranks > 1 && copies.ranks <= kMostDevices)
       slowest.emplace_back(-schedule::busiest_us_per_byte(copies) / copies.ranks, kind);
   }
   std::sort(slowest.begin(), slowest.end());

@@ -9,7 +9,11 @@
 namespace sccl::portfolio {
 namespace {
 
-constexpr int kMostTurns = 16;
+// A member of an equal share takes one turn; where there are many members, one of half of that, too.
+double most_turns(std::size_t members) {
+  constexpr std::size_t kMost = 16;
+  return static_cast<double>(members > kMost ? 2 * members : kMost);
+}
 
 }  // namespace
 
@@ -18,7 +22,7 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
   double least = all;
   for (const double share : shares)
     if (share > 0) least = std::min(least, share);
-  const double unit = std::max(least, all / kMostTurns);
+  const double unit = std::max(least, all / most_turns(shares.size()));
   std::vector<treegen::Amount> turns;
   for (const double share : shares) turns.push_back(static_cast<treegen::Amount>(std::lround(share / unit)));
   if (std::all_of(turns.begin(), turns.end(), [](auto turn) { return turn == 0; })) turns.front() = 1;

@@ -5,7 +5,8 @@
 
 namespace sccl::portfolio {
 
-// Indices, each as often as its share says, with at most 16 in all if possible: turns that chunks take.
+// Indices, each as often as its share says: turns that chunks take. About 16 in all at most, or two for each of more
+// than 16 members.
 std::vector<int> in_proportion(const std::vector<double>& shares);
 
 // The parts of the data of which each member is the root, if partial sums go to the root and results come from there
