@@ -1,6 +1,8 @@
 // Where all hosts do alike, a simulation of one of them tells what one of all ranks does, and the choice follows it.
 #include "portfolio/composites/ranked.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -44,6 +46,28 @@ struct Planned {
 double passed(const schedule::Simulation& simulation) {
   return std::accumulate(simulation.edges.begin(), simulation.edges.end(), 0.0,
                          [](double sum, const schedule::EdgeUse& edge) { return sum + edge.bytes; });
+}
+
+// Hosts on one switch, in racks of so many: each rack has a switch of its own, joined with the first one.
+topology::Topology in_racks(topology::Topology machine, const std::vector<int>& hosts, double gbytes_per_s) {
+  const topology::Node spine = machine.nodes() - 1;
+  const int ranks_of_host = machine.ranks / std::accumulate(hosts.begin(), hosts.end(), 0);
+  std::vector<topology::Node> leaf_of;
+  for (std::size_t rack = 0; rack < hosts.size(); ++rack) {
+    leaf_of.insert(leaf_of.end(), static_cast<std::size_t>(hosts[rack] * ranks_of_host), machine.nodes());
+    ++machine.switches;
+    if (!machine.switch_kinds.empty()) machine.switch_kinds.push_back(machine.switch_kinds.back());
+  }
+  for (topology::Link& link : machine.links) {
+    if (link.dst == spine) link.dst = leaf_of[static_cast<std::size_t>(link.src)];
+    if (link.src == spine) link.src = leaf_of[static_cast<std::size_t>(link.dst)];
+  }
+  for (std::size_t rack = 0; rack < hosts.size(); ++rack) {
+    const topology::Node leaf = spine + 1 + static_cast<int>(rack);
+    machine.links.push_back({leaf, spine, 1, gbytes_per_s, 1, topology::LinkClass::net});
+    machine.links.push_back({spine, leaf, 1, gbytes_per_s, 1, topology::LinkClass::net});
+  }
+  return machine;
 }
 
 }  // namespace
@@ -99,18 +123,15 @@ TEST_CASE("hosts that are unlike, or a root's trees that are no other's, have no
     std::iota(kept.begin(), kept.end(), 0);
     CHECK(served({topology::subset(alike, kept), Collective::allgather}) == 0);
   }
-  SECTION("two racks") {
-    topology::Topology racks = alike;
-    const topology::Node first = racks.nodes() - 1;
-    const topology::Node second = racks.nodes();
-    ++racks.switches;
-    if (!racks.switch_kinds.empty()) racks.switch_kinds.push_back(racks.switch_kinds.back());
-    for (topology::Link& link : racks.links)
-      for (auto [end, other] : {std::pair(&link.src, link.dst), std::pair(&link.dst, link.src)})
-        if (*end == first && other < racks.ranks && other >= racks.ranks / 2) *end = second;
-    for (const auto& [a, b] : {std::pair(first, second), std::pair(second, first)})
-      racks.links.push_back({a, b, 1, 100, 1, topology::LinkClass::net});
-    CHECK(served({racks, Collective::allgather}) == 0);
+  SECTION("racks of as many hosts as others, and not") {
+    CHECK(served({in_racks(alike, {3, 3}, 100), Collective::allgather}) > 0);
+    CHECK(served({in_racks(alike, {2, 2, 2}, 100), Collective::allgather}) > 0);
+    CHECK(served({in_racks(alike, {4, 2}, 100), Collective::allgather}) == 0);
+  }
+  SECTION("a rack with a slower link to the others") {
+    topology::Topology slower = in_racks(alike, {2, 2, 2}, 100);
+    slower.links.back().gbytes_per_s = slower.links[slower.links.size() - 2].gbytes_per_s = 50;
+    CHECK(served({slower, Collective::allgather}) == 0);
   }
 }
 
@@ -142,4 +163,23 @@ TEST_CASE("where nothing can be simulated the order is that of the closed form")
     CHECK(order[i].candidate == by_closed_form[i]);
     CHECK_FALSE(order[i].simulated);
   }
+}
+
+TEST_CASE("a host stands for all in racks, whose links between them it has its part of") {
+  const std::vector<int> racks = GENERATE(std::vector<int>{4, 4}, std::vector<int>{2, 2, 2});
+  const auto collective = GENERATE(Collective::allgather, Collective::reducescatter, Collective::allreduce);
+  const int hosts = std::accumulate(racks.begin(), racks.end(), 0);
+  // Half of what the NICs of a rack bring.
+  const Planned planned(in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, racks[0] * 50.0),
+                        collective);
+  const double bytes = 64 * kMiB;
+  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes));
+  int compared = 0;
+  for (const portfolio::RankedComposite& one : order) {
+    if (!one.simulated || compared == 2) continue;
+    ++compared;
+    INFO(planned.all[one.candidate].name());
+    CHECK(one.time_us == Approx(planned.flat(planned.all[one.candidate], bytes).time_us).epsilon(0.15));
+  }
+  CHECK(compared == 2);
 }

@@ -4,12 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "topology/graph/routes.h"
-
 namespace sccl::compose {
 namespace {
-
-constexpr int kMostRanksOfHost = 64;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -33,11 +29,18 @@ class Sum {
   std::size_t count_ = 0;
 };
 
-// Hosts in the order in which shapes take them, and the chunks whose owners or root hosts are so many places further.
+// Hosts as shapes take them, racks in a circle and the hosts of each, and the chunks whose owners or root hosts are so
+// many places further. A place is a number, of its rack and of the host in this.
 class Circle {
  public:
   Circle(const Composite& composite, const Routes& routes)
-      : composite_(composite), routes_(routes), order_(composite.tiers.front().groups.front()) {
+      : composite_(composite), routes_(routes), hosts_of_rack_(static_cast<int>(racks_of(composite).front().size())) {
+    const auto& racks = racks_of(composite);
+    // The tier above takes racks in an order of its own.
+    for (std::size_t rack = 0; rack < racks.size(); ++rack) {
+      const auto& group = racks[racks.size() == 1 ? 0 : at(composite.tiers.back().groups.front()[rack])];
+      order_.insert(order_.end(), group.begin(), group.end());
+    }
     place_.resize(order_.size());
     for (std::size_t place = 0; place < order_.size(); ++place) place_[at(order_[place])] = static_cast<int>(place);
     local_.resize(at(composite.ranks()));
@@ -48,11 +51,15 @@ class Circle {
     if (composite.collective != Collective::allreduce) return;
     of_root_.resize(order_.size());
     for (ChunkId chunk = 0; chunk < routes.chunks(); ++chunk) {
-      auto& chunks = of_root_[at(place_[at(routes.root_host(chunk))])];
-      number_.push_back(static_cast<int>(chunks.size()));
       root_.push_back(place_[at(routes.root_host(chunk))]);
+      auto& chunks = of_root_[at(root_.back())];
+      number_.push_back(static_cast<int>(chunks.size()));
       chunks.push_back(chunk);
     }
+  }
+
+  static const std::vector<std::vector<int>>& racks_of(const Composite& composite) {
+    return composite.tiers.front().groups;
   }
 
   // Whether every host is the root of as many chunks.
@@ -60,30 +67,44 @@ class Circle {
     return std::ranges::all_of(of_root_, [&](const auto& chunks) { return chunks.size() == of_root_.front().size(); });
   }
 
-  const std::vector<Rank>& first_ranks() const { return composite_.hosts[at(order_.front())].ranks; }
+  const std::vector<Rank>& ranks_at(int place) const { return composite_.hosts[at(order_[at(place)])].ranks; }
   int place(Rank rank) const { return place_[at(routes_.host_of(rank))]; }
   int local(Rank rank) const { return local_[at(rank)]; }
-
-  // The chunk whose owner is `places` places before this one's: less than a round.
-  ChunkId before(ChunkId chunk, int places) const {
-    if (!of_root_.empty()) return of_root_[at(around(root_[at(chunk)] - places))][at(number_[at(chunk)])];
-    const int ranks = composite_.ranks();
-    const Rank owner = chunk % ranks;
-    const int host = order_[at(around(place(owner) - places))];
-    return chunk - owner + composite_.hosts[at(host)].ranks[at(local(owner))];
+  // Of the next host, and of a host of the next rack.
+  std::vector<int> next_places() const {
+    std::vector<int> places;
+    if (hosts_of_rack_ > 1) places.push_back(1);
+    if (static_cast<int>(order_.size()) > hosts_of_rack_) places.push_back(hosts_of_rack_);
+    return places;
   }
 
-  int around(int place) const {
-    const auto hosts = static_cast<int>(order_.size());
-    return (place + hosts) % hosts;
+  schedule::HostShare::Reach reach(int places) const {
+    using Reach = schedule::HostShare::Reach;
+    if (places == 0) return Reach::on_host;
+    return places < hosts_of_rack_ ? Reach::in_rack : Reach::between_racks;
+  }
+
+  // How far `place` is behind `from`.
+  int between(int from, int place) const {
+    const int racks = static_cast<int>(order_.size()) / hosts_of_rack_;
+    const int rack = (place / hosts_of_rack_ - from / hosts_of_rack_ + racks) % racks;
+    const int host = (place % hosts_of_rack_ - from % hosts_of_rack_ + hosts_of_rack_) % hosts_of_rack_;
+    return rack * hosts_of_rack_ + host;
+  }
+
+  // The chunk whose owner is `places` places before this one's.
+  ChunkId before(ChunkId chunk, int places) const {
+    if (!of_root_.empty()) return of_root_[at(between(places, root_[at(chunk)]))][at(number_[at(chunk)])];
+    const Rank owner = chunk % composite_.ranks();
+    return chunk - owner + ranks_at(between(places, place(owner)))[at(local(owner))];
   }
 
   // The ranks of the host at a place exchange a chunk with other hosts as those of the first host do with the chunk so
   // many places before it. On the host they may pass it on in another way.
   bool same_moves(ChunkId chunk, int place) const {
-    const auto& ranks = composite_.hosts[at(order_[at(place)])].ranks;
-    for (std::size_t local = 0; local < ranks.size(); ++local)
-      if (moves(chunk, ranks[local], place) != moves(before(chunk, place), first_ranks()[local], 0)) return false;
+    for (std::size_t local = 0; local < ranks_at(place).size(); ++local)
+      if (moves(chunk, ranks_at(place)[local], place) != moves(before(chunk, place), ranks_at(0)[local], 0))
+        return false;
     return true;
   }
 
@@ -94,7 +115,7 @@ class Circle {
     routes_.moves(chunk, rank, all);
     std::vector<std::array<int, 5>> result;
     for (const Move& move : all)
-      if (const int places = around(place(move.peer) - from); places != 0)
+      if (const int places = between(from, place(move.peer)); places != 0)
         result.push_back({move.step, places, local(move.peer), move.sends ? 1 : 0, static_cast<int>(move.kind)});
     std::ranges::sort(result);
     return result;
@@ -102,12 +123,26 @@ class Circle {
 
   const Composite& composite_;
   const Routes& routes_;
-  const std::vector<int>& order_;
+  int hosts_of_rack_;
+  std::vector<int> order_;  // hosts by place
   std::vector<int> place_;  // by host
   std::vector<int> local_;  // by rank
   std::vector<std::vector<ChunkId>> of_root_;
   std::vector<int> root_, number_;  // by chunk
 };
+
+// Groups of the lowest tier are the racks, all of them if there is one.
+bool groups_are_racks(const Composite& composite, const HostWays& ways) {
+  const auto& groups = composite.tiers.front().groups;
+  const auto racks = static_cast<std::size_t>(*std::ranges::max_element(ways.rack_of)) + 1;
+  if (groups.size() != racks || composite.tiers.size() != (racks == 1 ? 1 : 2)) return false;
+  if (composite.tiers.back().groups.size() != 1) return false;
+  return std::ranges::all_of(groups, [&](const std::vector<int>& group) {
+    return group.size() == groups.front().size() && std::ranges::all_of(group, [&](int host) {
+             return ways.rack_of[at(host)] == ways.rack_of[at(group.front())];
+           });
+  });
+}
 
 // Whether the roots of its trees may be all hosts, each with the same trees.
 bool may_turn(const Composite& composite) {
@@ -115,133 +150,29 @@ bool may_turn(const Composite& composite) {
   const bool serves = collective == Collective::allgather || collective == Collective::reducescatter ||
                       (collective == Collective::allreduce && composite.meeting == Meeting::trees &&
                        composite.root_hosts.size() == composite.hosts.size());
-  if (!serves || composite.order != nullptr || composite.tiers.size() != 1) return false;
-  const Tier& tier = composite.tiers.front();
-  if (tier.groups.size() != 1 || !tier.of_roots.empty()) return false;
+  if (!serves || composite.order != nullptr || composite.tiers.empty()) return false;
+  if (std::ranges::any_of(composite.tiers, [](const Tier& tier) { return !tier.of_roots.empty(); })) return false;
   const Host& first = composite.hosts.front();
-  return first.ranks.size() <= at(kMostRanksOfHost) && std::ranges::all_of(composite.hosts, [&](const Host& host) {
-           return host.kind == first.kind && host.ports == first.ports && host.near == first.near &&
-                  host.ranks.size() == first.ranks.size();
-         });
+  return std::ranges::all_of(composite.hosts, [&](const Host& host) {
+    return host.kind == first.kind && host.ports == first.ports && host.near == first.near &&
+           host.ranks.size() == first.ranks.size();
+  });
 }
 
-// By a few chunks, at the second host: most composites whose hosts do not do alike are known by these.
+// By a few chunks, at the next hosts: most composites whose hosts do not do alike are known by these.
 bool seems_to_turn(const Circle& circle, const Routes& routes) {
   constexpr int kFewChunks = 16;
   for (int i = 0; i < kFewChunks; ++i)
-    if (!circle.same_moves(static_cast<ChunkId>(std::int64_t{routes.chunks()} * i / kFewChunks), 1)) return false;
-  return true;
-}
-
-// The same links to the same leaf switches as the first host's.
-bool same_attachments(const topology::Cluster& cluster, const schedule::EdgeIndex& edges, int host) {
-  const auto& nodes = cluster.nodes[at(host)];
-  const auto& first_nodes = cluster.nodes.front();
-  const auto same_node = [&](topology::Node node, topology::Node first) {
-    if (node == first) return true;  // a switch of the network
-    const auto found = std::ranges::find(nodes, node);
-    return found != nodes.end() && first_nodes[static_cast<std::size_t>(found - nodes.begin())] == first;
-  };
-  const auto same_way = [&](const auto& way, const auto& first) {
-    return std::ranges::equal(way, first, [&](const topology::Edge& edge, const topology::Edge& other) {
-      if (!same_node(edge.first, other.first) || !same_node(edge.second, other.second)) return false;
-      const schedule::EdgeInfo& a = edges[edges.find(edge)];
-      const schedule::EdgeInfo& b = edges[edges.find(other)];
-      return a.lanes == b.lanes && a.gbytes_per_s == b.gbytes_per_s && a.alpha_us == b.alpha_us;
-    });
-  };
-  for (std::size_t local = 0; local < cluster.hosts[at(host)].size(); ++local) {
-    const auto& one = cluster.attachments[at(cluster.hosts[at(host)][local])];
-    const auto& first = cluster.attachments[at(cluster.hosts.front()[local])];
-    if (one.leaf != first.leaf || !same_way(one.up, first.up) || !same_way(one.down, first.down)) return false;
-  }
-  return true;
-}
-
-bool alike(const topology::Cluster& cluster, const schedule::EdgeIndex& edges) {
-  const auto hosts = static_cast<int>(cluster.hosts.size());
-  if (hosts < 2 || cluster.hosts.front().size() > at(kMostRanksOfHost)) return false;
-  for (int host = 0; host < hosts; ++host)
-    if (cluster.kind_of[at(host)] != cluster.kind_of.front() || !same_attachments(cluster, edges, host)) return false;
+    for (const int place : circle.next_places())
+      if (!circle.same_moves(static_cast<ChunkId>(std::int64_t{routes.chunks()} * i / kFewChunks), place)) return false;
   return true;
 }
 
 }  // namespace
 
-HostShares::HostShares(const topology::Topology& topology, const topology::Cluster& cluster,
-                       const schedule::EdgeIndex& edges) {
-  alike_ = alike(cluster, edges) && find_ways(topology, cluster) && take_links(topology, cluster);
+bool HostShares::serves(const Composite& composite) const {
+  return ways_ && may_turn(composite) && groups_are_racks(composite, *ways_);
 }
-
-// Between hosts: out of the first host as its data goes to the second one, and into it as that one's data comes.
-bool HostShares::find_ways(const topology::Topology& topology, const topology::Cluster& cluster) {
-  const std::vector<bool> of_network = topology::network_switches(topology, cluster);
-  topology::Routes routes(topology);
-  const auto& first = cluster.hosts[0];
-  const auto& second = cluster.hosts[1];
-  for (const Rank src : first)
-    for (const Rank dst : first) {
-      const auto way = routes.path(src, dst);
-      on_host_.emplace_back(way.begin(), way.end());
-    }
-  // The edge that leads to the only switch of the network.
-  const auto leaf = [&](std::span<const topology::Edge> way) {
-    const auto enters = [&](const topology::Edge& edge) { return of_network[at(edge.second)]; };
-    return std::ranges::count_if(way, enters) == 1 ? std::ranges::find_if(way, enters) : way.end();
-  };
-  for (std::size_t src = 0; src < first.size(); ++src)
-    for (std::size_t dst = 0; dst < first.size(); ++dst) {
-      auto& way = between_hosts_.emplace_back();
-      const auto out = routes.path(first[src], second[dst]);
-      const auto left = leaf(out);
-      if (left == out.end()) return false;
-      way.assign(out.begin(), left + 1);
-      const auto back = routes.path(second[src], first[dst]);
-      const auto entered = leaf(back);
-      if (entered == back.end() || entered->second != way.back().second) return false;
-      way.insert(way.end(), entered + 1, back.end());
-    }
-  return true;
-}
-
-bool HostShares::take_links(const topology::Topology& topology, const topology::Cluster& cluster) {
-  std::vector<topology::Node> number(at(topology.nodes()), -1);
-  links_.name = topology.name;
-  links_.ranks = static_cast<int>(cluster.hosts.front().size());
-  int nodes = 0;
-  const auto take = [&](topology::Node node) {
-    if (number[at(node)] < 0) number[at(node)] = nodes++;
-  };
-  for (const Rank rank : cluster.hosts.front()) take(rank);
-  for (const topology::Node node : cluster.nodes.front()) take(node);
-  for (auto* ways : {&on_host_, &between_hosts_})
-    for (auto& way : *ways)
-      for (topology::Edge& edge : way) {
-        take(edge.first);
-        take(edge.second);
-        edge = {number[at(edge.first)], number[at(edge.second)]};
-      }
-  links_.switches = nodes - links_.ranks;
-  for (topology::Link link : topology.links) {
-    link.src = number[at(link.src)];
-    link.dst = number[at(link.dst)];
-    if (link.src >= 0 && link.dst >= 0) links_.links.push_back(link);
-  }
-  for (topology::SharedSet set : topology.shared) {
-    std::size_t inside = 0;
-    for (auto& [src, dst] : set.links) {
-      src = number[at(src)];
-      dst = number[at(dst)];
-      if (src >= 0 && dst >= 0) ++inside;
-    }
-    if (inside == 0) continue;
-    if (inside != set.links.size()) return false;  // hosts share links
-    links_.shared.push_back(std::move(set));
-  }
-  return true;
-}
-
-bool HostShares::serves(const Composite& composite) const { return alike_ && may_turn(composite); }
 
 std::optional<schedule::HostShare> HostShares::of(const Composite& composite) const {
   if (!serves(composite)) return std::nullopt;
@@ -249,10 +180,9 @@ std::optional<schedule::HostShare> HostShares::of(const Composite& composite) co
   const Circle circle(composite, routes);
   if (!circle.closed() || !seems_to_turn(circle, routes)) return std::nullopt;
   schedule::HostShare share;
-  share.whole_ranks = circle.first_ranks();
+  share.whole_ranks = circle.ranks_at(0);
   share.ranks = composite.ranks();
-  share.on_host = on_host_;
-  share.between_hosts = between_hosts_;
+  share.ways = ways_->ways;
   schedule::Schedule& made = share.schedule;
   Sum sent;
   Sum got;
@@ -266,13 +196,13 @@ std::optional<schedule::HostShare> HostShares::of(const Composite& composite) co
         const int places = circle.place(move.peer);
         const Rank peer = circle.local(move.peer);
         if (!move.sends) {
-          got.add({peer, self, circle.around(-places), chunk, move.step, static_cast<int>(move.kind)});
+          got.add({peer, self, circle.between(places, 0), chunk, move.step, static_cast<int>(move.kind)});
           continue;
         }
         const ChunkId arrives_as = circle.before(chunk, places);
         sent.add({self, peer, places, arrives_as, move.step, static_cast<int>(move.kind)});
         made.sends.push_back({chunk, self, peer, move.step, move.kind});
-        share.beyond.push_back({move.peer, arrives_as});
+        share.beyond.push_back({move.peer, arrives_as, circle.reach(places)});
         made.steps = std::max(made.steps, move.step + 1);
       }
     }
@@ -280,8 +210,8 @@ std::optional<schedule::HostShare> HostShares::of(const Composite& composite) co
   if (!(sent == got)) return std::nullopt;
   made.name = composite.name;
   made.collective = composite.collective;
-  made.ranks = links_.ranks;
-  made.topology = links_;
+  made.ranks = ways_->links.ranks;
+  made.topology = ways_->links;
   made.chunks = routes.chunks();
   made.chunks_per_rank = composite.chunks_per_rank;
   made.pipelined = true;

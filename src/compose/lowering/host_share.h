@@ -3,22 +3,21 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "compose/form/composite.h"
-#include "schedule/edge_index.h"
+#include "compose/lowering/host_ways.h"
 #include "schedule/host_share.h"
-#include "topology/symmetry/cluster.h"
 
 namespace sccl::compose {
 
 // Of one cluster.
 class HostShares {
  public:
-  HostShares(const topology::Topology& topology, const topology::Cluster& cluster, const schedule::EdgeIndex& edges);
+  HostShares(const topology::Topology& topology, const topology::Cluster& cluster, const schedule::EdgeIndex& edges)
+      : ways_(ways_of_alike_hosts(topology, cluster, edges)) {}
 
-  // Whether all hosts have the same links and NICs, at the same leaf switches, and trees of hosts that may turn: those
-  // of a root are those of the next one, a host further. Without a look at the sends.
+  // Whether hosts are alike, and trees of hosts may turn: those of a root are those of the next one, a host further in
+  // all racks, or a rack further. Without a look at the sends.
   bool serves(const Composite& composite) const;
 
   // Nothing where it does not serve, or hosts do not do alike. That is seen at the first host: what it gets is what it
@@ -27,12 +26,7 @@ class HostShares {
   std::optional<schedule::HostShare> of(const Composite& composite) const;
 
  private:
-  bool find_ways(const topology::Topology& topology, const topology::Cluster& cluster);
-  bool take_links(const topology::Topology& topology, const topology::Cluster& cluster);
-
-  bool alike_ = false;        // the hosts
-  topology::Topology links_;  // of the first host, with the leaf switches
-  std::vector<std::vector<topology::Edge>> on_host_, between_hosts_;
+  std::optional<HostWays> ways_;
 };
 
 }  // namespace sccl::compose
