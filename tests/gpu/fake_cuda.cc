@@ -132,6 +132,7 @@ void fake_cuda_set_delays(int random) {
   sccl::device::gpu::late_stores = random != 0;
 }
 void fake_cuda_hold_waits(int held) { sccl::device::gpu::waits_are_held = held != 0; }
+int fake_cuda_held() { return sccl::device::gpu::held_waits; }
 const char* fake_cuda_launched() {
   State& s = state();
   const std::lock_guard lock(s.mutex);

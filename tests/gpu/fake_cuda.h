@@ -34,6 +34,7 @@ void fake_cuda_set_delays(
 void fake_cuda_let_streams_go(int let_go);  // 0
 // 1: kernels that wait do not look until this is 0 again.
 void fake_cuda_hold_waits(int held);
+int fake_cuda_held();  // threads of kernels that are held so
 // Addresses that are nobody's allocation count as device memory, so that any test's buffers do.
 void fake_cuda_set_any_memory(int allowed);
 

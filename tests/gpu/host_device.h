@@ -160,10 +160,14 @@ inline u64 compare_swap_device(u64* at, u64 expected, u64 wanted) {
 }
 // While a test holds them, threads that wait get no turn, as on a machine with too much to do.
 inline std::atomic<bool> waits_are_held{false};
+inline std::atomic<int> held_waits{0};
 inline void pause() {
   end_if_vanished();
   ::sched_yield();
+  if (!waits_are_held) return;
+  ++held_waits;
   while (waits_are_held) ::usleep(1000);
+  --held_waits;
 }
 
 }  // namespace sccl::device::gpu

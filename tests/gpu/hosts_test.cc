@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -428,26 +430,58 @@ TEST_CASE("a lost host is told to devices, and kernels end", "[processes]") {
   }
 }
 
-TEST_CASE("an abort of a transfer between devices ends it on both hosts", "[processes]") {
+namespace {
+
+constexpr std::size_t kSample = 1000;  // of so many numbers one is looked at
+
+// Of the results in `data`, which were ones: how many samples have come. The device stores while this thread looks.
+std::size_t come(std::vector<float>& data) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < data.size(); at += kSample)
+    count += std::atomic_ref<float>(data[at]).load(std::memory_order_relaxed) != 1.0f ? 1 : 0;
+  return count;
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("an abort in the middle of a transfer between devices ends it on both hosts", "[processes]") {
   if (modes().size() < 2) return sccl_test::skip(kNoProcesses);
   for (const Engine& engine : kEngines) {
     INFO(engine.name);
-    const sccl_test::Stage called;
+    constexpr std::size_t kCount = 4000000;
+    const sccl_test::Stage called, aborted;
     const auto all = run_hosts(engine, {0, 1}, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-      std::vector<float> data(4000000);
+      std::vector<float> data(kCount, 1.0f);
       std::string text;
-      // Rank 1 takes part in one call only, so that rank 0's second call is in flight for certain.
-      for (int call = 0; call < 2 - rank; ++call) text += reduce(comm, device.stream(), data, data.size());
-      called.next();
-      called.await(2);
-      if (rank == 1) {
-        if (ncclCommAbort(comm) != ncclSuccess) text += told();
+      if (rank == 0) {
+        // Its kernel has sent what it may before anything comes, and stands: the transfer cannot end.
+        fake_cuda_hold_waits(1);
+        text += reduce(comm, device.stream(), data, kCount);
+        if (!comes_true([] { return fake_cuda_held() > 0; })) text += "the kernel did not come to wait";
+        called.next();
+        aborted.await(1);
+        fake_cuda_hold_waits(0);
+        text += async_error(comm);
         device.synchronize();
+        ncclCommAbort(comm);
         return text;
       }
-      text += async_error(comm);
+      called.await(1);
+      text += reduce(comm, device.stream(), data, kCount);
+      if (!comes_true([&] { return come(data) > 0; })) text += "no byte of the result came";
+      if (come(data) * kSample >= kCount) text += "all of the result came";
+      if (ncclCommAbort(comm) != ncclSuccess) text += told();
+      aborted.next();
       device.synchronize();
-      ncclCommAbort(comm);
       return text;
     });
     INFO(all[0]);
