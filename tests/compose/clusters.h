@@ -173,6 +173,16 @@ inline topology::Topology with_nics(const topology::Topology& box, const std::ve
   return machine;
 }
 
+// Hosts of two devices with equal links and NICs of these rates, on one switch.
+inline topology::Topology with_rates(const std::vector<double>& rates) {
+  std::vector<std::vector<Rank>> both(rates.size(), {0, 1});
+  topology::Topology machine = with_nics(part("nvpairs4", {0, 1}), both, 0);
+  for (topology::Link& link : machine.links)
+    if (link.link_class == topology::LinkClass::net)
+      link.gbytes_per_s = rates[static_cast<std::size_t>(std::min(link.src, link.dst) / 2)];
+  return machine;
+}
+
 // Hosts of four devices on one switch, of which the first has a NIC as fast as its link. A long AllGather or
 // ReduceScatter takes all ranks as one host.
 inline topology::Topology far_from_nics() { return with_nics(topology::preset("pcie4"), {{0}, {0}}, 25); }

@@ -51,6 +51,22 @@ TEST_CASE("the closed form's busiest link is about that of the flat form where h
   }
 }
 
+// Its host is of the kind of the others, whose links are equal. Where it is the root of less data, it passes less.
+TEST_CASE("the closed form's busiest link is that of the flat form where one host has slower NICs") {
+  for (const std::vector<double>& rates : {std::vector<double>{20, 20, 20, 20, 10}, {10, 20, 20, 20, 20, 20, 10}}) {
+    portfolio::CompositePlanner planner(with_rates(rates));
+    for (const Collective collective : {Collective::allreduce, Collective::allgather})
+      for (const auto& one : planner.candidates(collective, 0)) {
+        if (!one.name().starts_with("levels/direct") && !one.name().starts_with("levels/ring")) continue;
+        const double flat = schedule::busiest_us_per_byte(compose::expand(*one.composite));
+        INFO(one.name() << " for " << info(collective).name << " of " << rates.size()
+                        << " hosts: " << one.cost.busy_us(1) / flat);
+        CHECK(one.cost.busy_us(1) > 0.98 * flat);
+        CHECK(one.cost.busy_us(1) < 1.02 * flat);
+      }
+  }
+}
+
 // A connection has few slots: on a fast link with long latency one alone leaves gaps, and many that share it do not.
 TEST_CASE("a link that many ports share waits for no connection's slots, and one that a single port uses does") {
   for (const int devices : {4, 1}) {
