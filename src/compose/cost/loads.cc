@@ -501,7 +501,7 @@ class Loads {
       // Where nothing returns, nothing hides that children get a slice one after the other.
       if (one_way_) fan = std::max(fan, children);
       net.steps += deepest * (everyone_contributes() && everyone_receives() ? 2 : 1);
-      cost_.chained = cost_.chained || (is_chain(tier.shape) && !one_root_);
+      cost_.chained = cost_.chained || (is_chain(tier.shape) && !one_root_ && composite_.tiers.size() == 1);
     }
     net.us_per_byte *= fan;
     net.link_us_per_byte *= fan;

@@ -37,8 +37,12 @@ constexpr double kNoSlack = 0.2;  // where hosts have as little, such messages f
 // Where hosts send to several others in a step, frames that all begin at once come in another order than devices pass
 // them on: a part of what the less busy links take.
 constexpr double kAllAtOnce = 0.6;
-constexpr double kMeetingInGrid = 1.8;  // with few frames hosts get sums and copies of several columns at once
-constexpr double kMeeting = 0.4;        // sums meet copies when the steps of frames are so many times those of a chunk
+// AllReduce over racks: hosts of a rack share its links to the others, and sums of late frames stand before copies of
+// early ones there. As a part of the busiest link's time: simulated 0.1 to 0.6.
+constexpr double kAllAtOnceInRacks = 0.45;
+constexpr double kOneWayInRacks = 0.25;  // the same of AllGather and ReduceScatter, of sums or copies alone
+constexpr double kMeetingInGrid = 1.8;   // with few frames hosts get sums and copies of several columns at once
+constexpr double kMeeting = 0.4;         // sums meet copies when the steps of frames are so many times those of a chunk
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
 constexpr double kChildren = 0.03;  // of a host, which it sends one chunk one after the other
@@ -63,7 +67,7 @@ bool has_few_steps(Shape shape) { return shape == Shape::two_steps || shape == S
 
 // The part of a frame's wait that is left where chunks stand in line for each link.
 double in_line(const Composite& composite, const Fit& fit) {
-  if (!is_shape(composite, is_chain)) return 1;
+  if (!is_shape(composite, is_chain) || composite.tiers.size() > 1) return 1;
   if (composite.frames == 1 && composite.collective != Collective::allreduce) return 1;
   if (!is_shape(composite, is_grid)) {
     const double length = std::max(1.0, static_cast<double>(composite.hosts.size()) / fit.short_ring);
@@ -108,6 +112,11 @@ double steps_of_chunk(const Composite& composite, const Routes& routes) {
 
 }  // namespace
 
+bool all_at_once_in_racks(const Composite& composite) {
+  return composite.collective == Collective::allreduce && composite.tiers.size() > 1 && composite.frames > 1 &&
+         composite.frame_steps == 0;
+}
+
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart) {
   const double network = cost.network_us_per_byte;
   const auto [least, most] = std::minmax(network, cost.host_us_per_byte);
@@ -124,7 +133,12 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
       composite.frame_steps == 0 && composite.frames > 1 && !in_turns && !is_shape(composite, is_chain);
   const double fitted =
       shape.part * (in_turns ? kOneByOne : 1) * most * together * std::min(left, in_line(composite, fit));
-  if (!both_ways) return all_at_once ? std::max(fitted, kAllAtOnce * least) : fitted;
+  if (!both_ways) {
+    const bool in_racks = composite.tiers.size() > 1 && composite.frame_steps == 0 && composite.frames > 1;
+    const double waits = in_racks ? std::max(fitted, kOneWayInRacks * most) : fitted;
+    return all_at_once ? std::max(waits, kAllAtOnce * least) : waits;
+  }
+  if (all_at_once_in_racks(composite)) return std::max(fitted, kAllAtOnceInRacks * most);
   const double one_after_the_other =
       std::max(apart.sums_us_per_byte, network / 2) + std::max(apart.copies_us_per_byte, network / 2);
   const double steps_of_frames = composite.frames * composite.frame_steps;

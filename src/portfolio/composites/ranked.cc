@@ -28,7 +28,7 @@ void simulate(RankedComposite& one, const schedule::HostShare& share, schedule::
   options.stop_after_us = least_us;
   const schedule::Simulation simulation = schedule::Simulator(share).run(options);
   one.simulated = true;
-  one.time_us = simulation.stopped ? std::max(one.time_us, simulation.time_us) : simulation.time_us;
+  one.time_us = simulation.time_us;
 }
 
 }  // namespace
@@ -45,6 +45,7 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   std::stable_sort(order.begin(), order.end(), earlier);
   double work = 0;
   double least_us = std::numeric_limits<double>::infinity();
+  double over_closed_form = 1;  // the least one's simulated time
   auto one = order.begin();
   for (; one != order.end() && one->time_us < kHopeless * least_us; ++one) {
     const CompositeCandidate& candidate = candidates[one->candidate];
@@ -53,12 +54,16 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
     const auto share = shares.of(*candidate.composite);
     if (!share) continue;
     work += its_work;
+    const double closed_form_us = one->time_us;
     simulate(*one, *share, options, least_us);
-    least_us = std::min(least_us, one->time_us);
+    if (one->time_us >= least_us) continue;
+    least_us = one->time_us;
+    over_closed_form = least_us / closed_form_us;
   }
   if (!std::isfinite(least_us)) return order;
   for (; one != order.end(); ++one)
-    if (shares.serves(*candidates[one->candidate].composite)) one->time_us = std::max(one->time_us, least_us);
+    if (shares.serves(*candidates[one->candidate].composite))
+      one->time_us = std::max(one->time_us * over_closed_form, least_us);
   std::stable_sort(order.begin(), order.end(), earlier);
   return order;
 }
