@@ -123,9 +123,20 @@ class Loads {
         return step == send.step;
       });
     };
+    if (leads_move()) return false;
     if (composite_.at_root && !one_step(composite_.at_root->schedule)) return false;
     return std::ranges::all_of(composite_.kinds,
                                [&](const auto& kind) { return one_step(everyone_receives() ? kind->out : kind->in); });
+  }
+
+  // Strands enter a group by one member after the other (Routes::root_index()), and pass its chain from there.
+  bool leads_move() const {
+    const bool strands = composite_.chunks_per_rank / composite_.frames > routes_.most_ports();
+    return strands && composite_.tiers.size() > 1 && std::ranges::any_of(composite_.tiers, [](const Tier& tier) {
+             return std::ranges::any_of(tier.shapes, [](const auto& shapes) {
+               return std::ranges::any_of(shapes.second, [](const Tree& tree) { return tree.steps > 1; });
+             });
+           });
   }
 
   void count_messages() {
