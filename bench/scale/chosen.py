@@ -1,5 +1,5 @@
-"""docs/results/scale_chosen.md: how much longer than the best candidate the one takes that sccl plan chooses by its closed
-form, where clusters have too many ranks for simulations. Little and middling data; scale.py has large data.
+"""docs/results/scale_chosen.md: how much longer than the best candidate the one takes that sccl plan chooses where clusters
+have too many ranks to simulate all candidates. Little and middling data; scale.py has large data.
 
 Usage: chosen.py --sccl COMMAND [--out docs/results/scale_chosen.md]
 The candidates that are foreseen to take at most 2.5 times as long are simulated, 20 at most.
@@ -45,9 +45,9 @@ def main():
     parser.add_argument("--out", default="docs/results/scale_chosen.md")
     options = parser.parse_args()
     sccl = os.path.abspath(options.sccl)
-    lines = ["# Chosen by the closed form, and the best of those that were simulated\n",
+    lines = ["# Chosen, and the best of those that were simulated on all ranks\n",
              f"`bench/scale/chosen.py --sccl {options.sccl} --out {options.out}`: simulations, nothing here was run on a cluster.\n",
-             "For 40 to 128 ranks and so many MiB on every rank: the simulated time of what `sccl plan` chooses over that of the best "
+             "For 40 to 128 ranks and so many MiB on every rank: the time of what `sccl plan` chooses, simulated on all ranks, over that of the best "
              f"candidate (of at most {MOST}); in brackets the chosen one's foreseen time over its simulated one.\n",
              "| hosts | MiB | " + " | ".join(COLLECTIVES) + " |", "|---|---|" + "---|" * len(COLLECTIVES)]
     over = {one: [] for one in COLLECTIVES}

@@ -141,9 +141,9 @@ def against_bound(sccl, write):
 
 
 def simulated(sccl, write):
-    """What a simulation says of the schedules that the closed form chooses."""
+    """What a simulation of all ranks says of the schedules that are chosen."""
     names = COLLECTIVES[:5]
-    write("\n## Chosen by the closed form, and simulated: 64 ranks\n")
+    write("\n## Foreseen, and simulated on all ranks: 64 ranks\n")
     write("What `sccl plan` predicts over the bound, and what `sccl simulate` says of the same schedule and slices; so many MiB on every rank.\n")
     write("| hosts | MiB | " + " | ".join(names) + " |\n|---|---|" + "---|" * len(names))
     for preset in PRESETS:
@@ -474,8 +474,9 @@ def main():
     lines = ["# Schedules of thousands of ranks", "",
              "`bench/scale/scale.py --sccl build/release/src/tools/sccl --out docs/results/scale.md` on "
              f"{platform.machine()}; nothing here was run on a cluster.", "",
-             "What is predicted is the closed form of composites (`src/compose/cost/cost.h`) on `A*PRESET`: a NIC of 100 Gbit/s for "
-             "every device, 5 us between hosts; up to 32 ranks it is simulated. The bound is the greatest of `sccl plan --bound`: "
+             "What is predicted, on `A*PRESET`: a NIC of 100 Gbit/s for every device, 5 us between hosts. Up to 32 ranks it is a "
+             "simulation; with more a simulation of one host that stands for all (`src/schedule/host_share.h`) where all do alike, "
+             "which is most of AllGather, ReduceScatter and AllReduce; else the closed form (`src/compose/cost/cost.h`). The bound is the greatest of `sccl plan --bound`: "
              "cuts around ranks, parts of hosts and hosts, runs of neighbouring switches, several parts at once, all NICs "
              "together, the way to the farthest device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Where "
@@ -483,7 +484,7 @@ def main():
              "it, with more ranks the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "
              "both beside one another. Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks AllGather and "
              "ReduceScatter have chunks of a few KiB, which wait for slots of connections; an AllReduce goes by trees of hosts with "
-             "few roots, whose chunks are longer. Of 1 and 8 MiB the closed form tells less; [how much longer what it chooses takes "
+             "few roots, whose chunks are longer. Of 1 and 8 MiB they tell less; [how much longer what it chooses takes "
              "than the best](scale_chosen.md) is on a page of its own. What returns to the root's host in a Broadcast or Reduce waits likewise; a "
              "Reduce on pcie8 longer than the closed form tells, as devices that share links send sums before anyone waits for them. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",

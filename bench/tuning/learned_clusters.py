@@ -33,7 +33,7 @@ lines = [f"""# The learned dispatcher on clusters
 
 `bench/tuning/learned_clusters.py` runs `sccl tune {' '.join(sweep)}`. Nothing here was run on a cluster.
 
-One support vector machine for each kind of host and collective, as in PCCL (IV-C, Table I), over the logarithms of bytes, hosts and ranks of a host. It is trained on predicted times (the simulator up to 32 ranks, above that the closed form of composites) of 2, 4, 8 ... 256 hosts and sizes from 64 KiB to 1 GiB by powers of two. The test has the numbers of hosts 3, 6, 12 ... 192 and the sizes between two trained ones: neither was trained. The paper tests on a fifth of its configurations, drawn at random: 75 to 95 % correct.
+One support vector machine for each kind of host and collective, as in PCCL (IV-C, Table I), over the logarithms of bytes, hosts and ranks of a host. It is trained on predicted times (simulations up to 32 ranks, above that of one host that stands for all where hosts do alike, else the closed form of composites) of 2, 4, 8 ... 256 hosts and sizes from 64 KiB to 1 GiB by powers of two. The test has the numbers of hosts 3, 6, 12 ... 192 and the sizes between two trained ones: neither was trained. The paper tests on a fifth of its configurations, drawn at random: 75 to 95 % correct.
 
 A label is a whole schedule, such as `levels/ring+one-hop/8`: shape between hosts, schedule on the hosts, frames. Labels within 5 % of the least time count as equal (`src/tools/tuning/cluster_tuning.h`). The loss is how much longer the answer takes than the fastest schedule, geometric mean and worst over the test.
 
