@@ -30,6 +30,20 @@ TEST_CASE("devices in another order on each host send to devices on their own ra
   check_times_bound(machine, kOnRails, 2);
 }
 
+TEST_CASE("rails with numbers of NICs whose common multiple no number holds have turns") {
+  std::vector<int> host;
+  const std::vector<int> nics{16, 9, 5, 7, 11, 13, 17, 19};
+  for (int rail = 0; rail < 8; ++rail)
+    host.insert(host.end(), static_cast<std::size_t>(nics[static_cast<std::size_t>(rail)]), rail);
+  const topology::Topology machine = on_rails({host, host}, 2);
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  const portfolio::PortsOfHost all{std::vector<double>(host.size(), 25), {}};
+  const auto ports = portfolio::ports_on_rails(cluster, {all, all});
+  REQUIRE(ports.has_value());
+  CHECK(ports->front().ports.size() >= host.size());
+  CHECK(ports->front().ports == ports->back().ports);
+}
+
 TEST_CASE("hosts in a row are taken in the order of the row, whatever their numbers") {
   // Hosts 0, 7, 14, ... modulo 18 follow one another.
   topology::Topology machine;

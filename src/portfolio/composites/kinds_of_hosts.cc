@@ -54,7 +54,8 @@ void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
   host_order_.resize(ports.size());
   std::iota(host_order_.begin(), host_order_.end(), 0);
   std::set<topology::Node> leaves;
-  for (const topology::Attachment& one : cluster_->attachments) leaves.insert(one.leaf);
+  for (const topology::Attachment& one : cluster_->attachments)
+    if (one.attached()) leaves.insert(one.leaf);
   if (leaves.size() < 2 || leaves.size() > kMostLeaves) return;
   const schedule::EdgeIndex& edges = costs_->edges();
   const auto us_per_byte = [&](const topology::Edge& edge) {

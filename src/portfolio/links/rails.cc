@@ -32,8 +32,9 @@ std::map<Node, double> rates_of_leaves(const topology::Cluster& cluster, std::si
 std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, const std::vector<double>& gbytes_per_s,
                           const std::vector<Node>& leaves) {
   std::map<Node, std::vector<int>> turns;
+  const auto length = static_cast<int>(leaves.size());
   int longest = 1;
-  int even = 1;
+  int even = 1;  // of use, and counted, only while it is small: 8 leaf switches may have a multiple that no int holds
   for (const Node leaf : leaves) {
     if (turns.contains(leaf)) continue;
     std::vector<double> here = gbytes_per_s;
@@ -41,9 +42,8 @@ std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, co
       if (leaf_of(cluster, host, static_cast<int>(local)) != leaf) here[local] = 0;
     turns[leaf] = in_proportion(here);
     longest = std::max(longest, static_cast<int>(turns[leaf].size()));
-    even = std::lcm(even, static_cast<int>(turns[leaf].size()));
+    if (length * even <= kMostPorts) even = std::lcm(even, static_cast<int>(turns[leaf].size()));
   }
-  const auto length = static_cast<int>(leaves.size());
   const int rounds = length * even <= kMostPorts ? even : longest;
   std::map<Node, std::size_t> next;
   std::vector<int> ports;
