@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "compose/clusters.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/on_rails.h"
@@ -23,6 +24,11 @@ constexpr Collective kOnRails[] = {Collective::allreduce, Collective::allgather,
 TEST_CASE("hosts with fewer NICs than others do not send data from rail to rail") {
   const topology::Topology machine = on_rails(often({{0, 1, 2, 3}, {0, 1}, {0, 1, 2}}, 4), 2);
   check_times_bound(machine, kOnRails, 2);
+}
+
+TEST_CASE("a Gather and a Scatter use NICs on rails that some host lacks, where links inside hosts are slow") {
+  constexpr Collective kOfOneRoot[] = {Collective::gather, Collective::scatter};
+  check_times_bound(on_rails(often({{0, 1, 2}, {0}, {0, 1}}, 8), 50, 8, 200), kOfOneRoot, 3);
 }
 
 TEST_CASE("devices in another order on each host send to devices on their own rail") {
@@ -122,7 +128,7 @@ TEST_CASE(
 TEST_CASE("composites on the rails that hosts have in common are proved, as a whole and flat") {
   for (const topology::Topology& machine :
        {on_rails({{0, 1, 2}, {0}, {1, 0}}, 2), on_rails({{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}, 2)})
-    for (const Collective collective : kOnRails)
+    for (const Collective collective : kCollectives)
       for (const auto& one : portfolio::CompositePlanner(machine).candidates(collective, 1)) {
         INFO(one.composite->name << ", " << info(collective).name);
         CHECK_NOTHROW(schedule::verify(compose::expand(*one.composite)));

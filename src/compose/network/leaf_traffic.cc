@@ -21,6 +21,9 @@ Node leaf_of(const topology::Cluster& cluster, const Host& host, std::size_t loc
 // Whether the leaf switch by which a unicast chunk leaves the host tells that by which it enters another such host.
 bool by_turns(const Composite& composite, const topology::Cluster& cluster, int host) {
   const Host& one = composite.hosts[at(host)];
+  // What all blocks have in common is the root, whose port does not take turns.
+  if (composite.collective == Collective::gather && composite.sink_is_near) return false;
+  if (composite.collective == Collective::scatter && composite.source_is_near) return false;
   const bool all_pairs = composite.source_is_near && composite.sink_is_near;
   if (!all_pairs && composite.turns_are_rails) return true;
   if (!one.all_own()) return false;

@@ -78,6 +78,7 @@ struct CompositePlanner::Variant {
   const OuterTrees* outer = nullptr;  // instead of the shape
   bool by_turns = false;              // blocks take all ports of their own host in turn, too, not only those near them
   bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
+  bool all_nics = false;              // unicast: also those on rails that some host lacks
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -283,6 +284,10 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
 
 void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
+  if (variant.all_nics) {
+    composite.hosts = all_nics_;
+    composite.turns_are_rails = false;
+  }
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
   if (variant.outer != nullptr) {
@@ -291,7 +296,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
   // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.
-  const bool far = variant.leaders || variant.by_turns || (variant.by_rails && !turns_are_rails_);
+  const bool far = variant.leaders || variant.by_turns || (variant.by_rails && !composite.turns_are_rails);
   const bool near = !far && !info(variant.collective).rooted;
   for (compose::Host& host : composite.hosts) {
     if (variant.leaders) host.ports = {host.ports.front()};
@@ -366,8 +371,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                : by_devices              ? "scattered-"
                                : by_ports                ? "ports-"
                                                          : "";
-  composite.name =
-      fmt::format("levels/{}{}{}{}", variant.racks ? "racks-" : "", variant.by_turns ? "turns-" : "", way, shape);
+  composite.name = fmt::format("levels/{}{}{}{}{}", variant.racks ? "racks-" : "", variant.by_turns ? "turns-" : "",
+                               variant.all_nics ? "nics-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames.staggered) {
     composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
@@ -419,9 +424,16 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
     if (unicast) {
-      for (const bool by_rails : {false, true})
-        add(result, {.collective = collective, .root = root, .level = level, .by_rails = by_rails});
-      add(result, {.collective = collective, .root = root, .level = level, .leaders = true});
+      for (const bool all_nics : {false, true}) {
+        if (all_nics && all_nics_.empty()) continue;
+        const Variant one{.collective = collective, .root = root, .level = level, .all_nics = all_nics};
+        for (const auto& [by_rails, leaders] : {std::pair(false, false), {true, false}, {false, true}}) {
+          Variant variant = one;
+          variant.by_rails = by_rails;
+          variant.leaders = leaders;
+          add(result, variant);
+        }
+      }
       continue;
     }
     for (const bool racks : {false, true}) {

@@ -55,6 +55,7 @@ class CompositePlanner {
   static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
   std::vector<PortsOfHost> all_ports() const;
+  std::vector<compose::Host> hosts_with(const std::vector<PortsOfHost>& ports);
   void keep_off_slow_links(std::vector<PortsOfHost>& ports);
   // What brings data to a host with entries: as much as the weakest host gets, or what its own NICs bring.
   enum class Nics : std::uint8_t { alike, own };
@@ -118,6 +119,7 @@ class CompositePlanner {
   std::array<std::size_t, 2> levels_without_{kNoLevel, kNoLevel};
   std::vector<compose::Host> hosts_;
   bool turns_are_rails_ = false;           // compose::Composite
+  std::vector<compose::Host> all_nics_;    // hosts_ with NICs on all rails, where turns are rails
   std::vector<int> host_order_;            // in which shapes take hosts
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others

@@ -29,23 +29,36 @@ std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
 }  // namespace
 
 void CompositePlanner::plan_hosts() {
-  std::vector<PortsOfHost> ports = all_ports();
+  const std::vector<PortsOfHost> all = all_ports();
+  std::vector<PortsOfHost> ports = all;
   keep_off_slow_links(ports);
-  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
-    compose::Host host;
-    host.ranks = cluster_->hosts[index];
-    host.ports = std::move(ports[index].ports);
-    const std::vector<double>& shares = ports[index].gbytes_per_s;
-    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
-    const bool equal = *least > 0 && *most < 1.01 * *least;
-    host.kind = kind_of(cluster_->kind_of[index], equal ? std::vector<double>{} : compose::shares(host));
-    if (!equal) host.near = ports_near(host, cluster_->kind_of[index], shares);
-    host_gbytes_per_s_.push_back(std::accumulate(shares.begin(), shares.end(), 0.0));
-    hosts_.push_back(std::move(host));
-  }
+  hosts_ = hosts_with(ports);
+  if (turns_are_rails_) all_nics_ = hosts_with(all);
+  for (const PortsOfHost& one : ports)
+    host_gbytes_per_s_.push_back(std::accumulate(one.gbytes_per_s.begin(), one.gbytes_per_s.end(), 0.0));
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
   plain_ = levels_;
+}
+
+// Hosts with other ports than those that were planned before are of the same kinds: what only passes from device to
+// device is the same with any ports.
+std::vector<compose::Host> CompositePlanner::hosts_with(const std::vector<PortsOfHost>& ports) {
+  std::vector<compose::Host> hosts;
+  for (std::size_t index = 0; index < cluster_->hosts.size(); ++index) {
+    compose::Host host;
+    host.ranks = cluster_->hosts[index];
+    host.ports = ports[index].ports;
+    const std::vector<double>& shares = ports[index].gbytes_per_s;
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    const bool equal = *least > 0 && *most < 1.01 * *least;
+    const int links = cluster_->kind_of[index];
+    host.kind =
+        hosts_.empty() ? kind_of(links, equal ? std::vector<double>{} : compose::shares(host)) : hosts_[index].kind;
+    if (!equal) host.near = ports_near(host, links, shares);
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
 }
 
 // What leaves the busiest link clearly less busy where each host passes all data to the next one: other ports, and
