@@ -39,6 +39,9 @@ constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
+// Blocks are long chunks, of which the closed form takes the slices of few to cross one after the other. It also takes
+// each device to have one NIC: where hosts have several, blocks may find faster ways. Their flat forms are short.
+constexpr double kHopelessOfBlocks = 4;
 // With an order by time few chunks queue. An order takes as long to find as a simulation: only the most promising few
 // are looked at.
 constexpr double kHopelessByTime = 1.05;
@@ -54,7 +57,7 @@ constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 constexpr std::size_t kFewSends = 20000;
 // The more work simulations were, the more a long one must promise to gain: its closed form must be below this many
 // times the fastest time, which after work of 0.2 s is a twentieth less than it. That leaves out what is at most a
-// fortieth faster, on clusters whose plans took up to 0.9 s.
+// fortieth faster, on clusters whose plans took up to 0.9 s. The few composites of blocks are all looked at.
 constexpr double kLongWork = 60000;  // in simulated slices, at 0.15 us each
 constexpr double kNearAtFirst = 1.25;
 constexpr double kNearPerWork = 2.2e-7;
@@ -184,6 +187,7 @@ class Foreseen {
   std::size_t sends() const { return candidate_->schedule.sends(); }
 
   bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
+  bool of_blocks() const { return cost_.own_connections; }
   // Its closed form is no guess: it is fitted to simulations (composites/even_tree_candidates.h).
   bool fitted() const { return candidate_->composite && (*candidate_->composite)->hosts.size() == 1; }
   // With fewer sends it takes no long time to simulate others, too.
@@ -298,13 +302,14 @@ class Predictor {
     if (!one.has_closed()) return predict_flat(one);
     composites_ = true;
     const double closed_us = one.closed().time_us;
-    if (closed_us >= (one.by_time() ? kHopelessByTime : kHopeless) * least_us_) return one.closed();
+    const double hopeless = one.by_time() ? kHopelessByTime : one.of_blocks() ? kHopelessOfBlocks : kHopeless;
+    if (closed_us >= hopeless * least_us_) return one.closed();
     if (!one.may_be_simulated()) {
       least_us_ = std::min(least_us_, closed_us);
       return one.closed();
     }
     const Prediction worse{0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
-    if (gains_little(one) || one.closed_busy_us() >= kGoodEnough * least_us_) return worse;
+    if (gains_little(one) || (!one.of_blocks() && one.closed_busy_us() >= kGoodEnough * least_us_)) return worse;
     const auto twin = std::ranges::find_if(simulated_, [&](const auto& known) { return one.alike(*known.first); });
     if (too_busy(twin != simulated_.end() ? *twin->first : one)) return worse;
     if (twin != simulated_.end()) return twin->second;
@@ -327,7 +332,8 @@ class Predictor {
   bool gains_little(const Foreseen& one) const {
     if (one.fitted()) return false;
     if (one.by_time() && of(one).left == 0) return true;
-    if (one.least_work() >= kLongWork && one.closed().time_us >= (kNearAtFirst - kNearPerWork * work_) * least_us_)
+    if (!one.of_blocks() && one.least_work() >= kLongWork &&
+        one.closed().time_us >= (kNearAtFirst - kNearPerWork * work_) * least_us_)
       return true;
     if (one.sends() >= kFewSends && one.closed().time_us >= fitted_us_) return true;
     if (!one.by_time() && one.sends() < kFewSends) return false;

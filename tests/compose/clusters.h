@@ -148,6 +148,26 @@ inline topology::Topology slow_beside_fast() {
   return machine;
 }
 
+// Hosts of three devices and two of two, each with a NIC on a rail of its own: two rails of three at the others. A pair
+// of hosts has other rails than another pair. Links between rails are slow.
+inline topology::Topology rails_of_pairs() {
+  topology::Topology machine;
+  machine.name = "rails of pairs";
+  machine.ranks = 7;
+  machine.switches = 3 + 3 + 1;
+  const topology::Node first_rail = 7 + 3;
+  const std::vector<std::vector<int>> rails{{0, 1, 2}, {1, 0}, {2, 1}};
+  Rank rank = 0;
+  for (std::size_t host = 0; host < rails.size(); ++host)
+    for (const int rail : rails[host]) {
+      join_both_ways(machine, rank, 7 + static_cast<int>(host), 100, topology::LinkClass::nvlink);
+      join_both_ways(machine, rank++, first_rail + rail, 25, topology::LinkClass::net);
+    }
+  for (int rail = 0; rail < 3; ++rail)
+    join_both_ways(machine, first_rail + rail, first_rail + 3, 2, topology::LinkClass::net);
+  return machine;
+}
+
 // Hosts of equal devices on one switch; of each only the given devices have a NIC.
 inline topology::Topology with_nics(const topology::Topology& box, const std::vector<std::vector<Rank>>& devices,
                                     double rate) {
@@ -206,6 +226,7 @@ inline std::vector<topology::Topology> clusters() {
           with_nics(part("dgx1v", {0, 1, 2, 3}), {{0, 2}, {1}, {1, 3}}, 20),
           pcie_beside_line(),
           pcie_beside_line(60),
+          rails_of_pairs(),
           topology::preset("7*host:2")};
 }
 

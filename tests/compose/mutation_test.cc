@@ -160,7 +160,7 @@ void change(compose::Tier& tier, Random& random) {
 }
 
 void change(compose::Host& host, Random& random) {
-  switch (one_of(random, 4)) {
+  switch (one_of(random, 6)) {
     case 0:
       host.ports[one_of(random, host.ports.size())] = any(random, host.ranks.size());
       break;
@@ -170,6 +170,13 @@ void change(compose::Host& host, Random& random) {
       break;
     case 2:
       std::swap(host.ranks.front(), host.ranks.back());
+      break;
+    case 3:
+      host.rails.resize(host.ranks.size());
+      host.rails[one_of(random, host.rails.size())] = any(random, 20);
+      break;
+    case 4:
+      host.pace = any(random, 20);
       break;
     default:
       host.kind = any(random, 2);
@@ -217,6 +224,8 @@ Composite mutant(const Composite& good, Random& random) {
             any(random, static_cast<std::size_t>(composite.at_root->schedule.chunks));
       } else if (composite.at_root) {
         change(*composite.at_root, random);
+      } else if (one_of(random, 2) == 0) {
+        composite.rails_of_pairs = !composite.rails_of_pairs;
       } else {
         composite.source_is_near = !composite.source_is_near;
       }
@@ -236,7 +245,7 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   for (const topology::Topology& machine :
        {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(),
         with_nics(topology::preset("pcie4"), {{1, 2}, {0, 2}, {1, 2}}, 20), racks(2, 2, 2),
-        in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast()})
+        in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast(), rails_of_pairs()})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

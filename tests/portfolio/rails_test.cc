@@ -11,6 +11,7 @@
 #include "portfolio/composites/composites.h"
 #include "portfolio/on_rails.h"
 #include "schedule/proof/verify.h"
+#include "schedule/simulation/cost.h"
 
 using namespace sccl;
 
@@ -29,6 +30,30 @@ TEST_CASE("hosts with fewer NICs than others do not send data from rail to rail"
 TEST_CASE("a Gather and a Scatter use NICs on rails that some host lacks, where links inside hosts are slow") {
   constexpr Collective kOfOneRoot[] = {Collective::gather, Collective::scatter};
   check_times_bound(on_rails(often({{0, 1, 2}, {0}, {0, 1}}, 8), 50, 8, 200), kOfOneRoot, 3);
+}
+
+TEST_CASE("blocks keep to rails that the two hosts have which they join") {
+  constexpr Collective kOfBlocks[] = {Collective::alltoall, Collective::gather, Collective::scatter};
+  check_times_bound(on_rails(often({{0, 1, 2}, {0}, {0, 1}}, 8), 2), kOfBlocks, 2.5);
+  check_times_bound(on_rails(often({{0, 1}, {1, 2}, {2, 0}}, 8), 2), kOfBlocks, 2.5);
+}
+
+TEST_CASE("the closed form of blocks on rails of pairs of hosts is about that of the flat form") {
+  for (const topology::Topology& machine :
+       {rails_of_pairs(), on_rails(often({{0, 1, 2}, {0}, {0, 1}}, 4), 2, 8, 200),
+        on_rails(often({{0, 1}, {1, 2}, {2, 0}}, 6), 2), on_rails(often({{0, 1}, {2, 3}, {1, 3}}, 5), 20)})
+    for (const Collective collective : {Collective::alltoall, Collective::gather, Collective::scatter}) {
+      int seen = 0;
+      for (const auto& one : portfolio::CompositePlanner(machine).candidates(collective, machine.ranks - 1)) {
+        if (!one.composite->rails_of_pairs) continue;
+        ++seen;
+        const double flat = schedule::busiest_us_per_byte(compose::expand(*one.composite));
+        INFO(one.name() << " for " << info(collective).name << " of " << machine.ranks);
+        CHECK(one.cost.busy_us(1) > 0.8 * flat);
+        CHECK(one.cost.busy_us(1) < 1.2 * flat);
+      }
+      CHECK(seen > 0);
+    }
 }
 
 TEST_CASE("devices in another order on each host send to devices on their own rail") {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "compose/network/handed_over.h"
 #include "compose/network/leaf_traffic.h"
 #include "compose/network/link_loads.h"
+#include "compose/network/pair_traffic.h"
 #include "compose/network/sums_by_key.h"
 #include "schedule/simulation/cost.h"
 
@@ -44,6 +46,7 @@ class Loads {
     out_.assign(at(hosts_), 0);
     in_.assign(at(hosts_), 0);
     roots_at_.assign(at(hosts_), 0);
+    if (composite.rails_of_pairs) by_pairs_.emplace(composite, model.cluster(), routes_);
     for (const int host : composite.root_hosts) ++roots_at_[at(host)];
   }
 
@@ -279,7 +282,7 @@ class Loads {
     // Positions of one host share links. Equal hosts with equal loads are examined once.
     std::set<std::tuple<int, double, double, double>> seen;
     const int connections = one_root_ ? 1 : std::max(1, static_cast<int>(used_at_once()));
-    const bool alike = composite_.kinds.size() == 1 && equal_ports(composite_.hosts);
+    const bool alike = !by_pairs_ && composite_.kinds.size() == 1 && equal_ports(composite_.hosts);
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       if (by_moves_.contains(host)) {
@@ -287,8 +290,8 @@ class Loads {
         continue;
       }
       if (alike && !seen.emplace(one.kind, slowest_way(one), out_[at(host)], in_[at(host)]).second) continue;
-      const std::vector<double> leaves = shares_of_leaving(composite_, host);
-      const std::vector<double> enters = shares_of_entering(composite_, host);
+      const std::vector<double> leaves = by_pairs_ ? by_pairs_->of(host).leaves : shares_of_leaving(composite_, host);
+      const std::vector<double> enters = by_pairs_ ? by_pairs_->of(host).enters : shares_of_entering(composite_, host);
       for (std::size_t local = 0; local < leaves.size(); ++local) {
         const topology::Attachment& way = model_.cluster().attachments[at(one.ranks[local])];
         const double out = leaves[local] * out_[at(host)];
@@ -322,7 +325,9 @@ class Loads {
   void load_leaf_switches() {
     if (!several_leaves_) return;
     LeafTraffic traffic(model_.ways_, loads_, model_.topology().nodes());
-    if (composite_.collective == Collective::alltoall && !counts_steps())
+    if (by_pairs_)
+      by_pairs_->lay(counts_steps() ? Paths::each : Paths::together, traffic);
+    else if (composite_.collective == Collective::alltoall && !counts_steps())
       lay_alltoall(composite_, model_.cluster(), traffic);
     else
       lay_pairs(composite_, model_.cluster(), pairs_, counts_steps() ? Paths::each : Paths::together, traffic);
@@ -377,13 +382,13 @@ class Loads {
 
   // All data passes every host's `in` if everyone contributes, and every host's `out` if everyone receives.
   void on_hosts() {
-    std::set<std::tuple<int, std::vector<int>, bool, double>> seen;
+    std::set<std::tuple<int, std::vector<int>, bool, double, int>> seen;
     for (int host = 0; host < hosts_; ++host) {
       const Host& one = composite_.hosts[at(host)];
       const std::shared_ptr<const HostKind>& kind = composite_.kinds[at(one.kind)];
       const bool has_root = info(composite_.collective).rooted && host == routes_.host_of(composite_.root);
       const double home = kind->has_entries() ? at_home(host) : 0;
-      if (!seen.emplace(one.kind, one.ports, has_root, home).second) continue;
+      if (!seen.emplace(one.kind, one.ports, has_root, home, by_pairs_ ? by_pairs_->kind(host) : 0).second) continue;
       if (has_root && composite_.at_root) {
         take_busiest(host, loads_at_root(composite_, routes_.chunks()));
         continue;
@@ -403,7 +408,7 @@ class Loads {
         apart_.sums_us_per_byte = std::max(apart_.sums_us_per_byte, busiest(host, sums.links, 0.5));
         apart_.copies_us_per_byte = std::max(apart_.copies_us_per_byte, busiest(host, copies.links, 0.5));
       }
-      HostLoads whole = known().between(kind, handed_over(composite_, host));
+      HostLoads whole = known().between(kind, by_pairs_ ? by_pairs_->of(host).on_host : handed_over(composite_, host));
       join(whole, sums, 1);
       join(whole, copies, 1);
       take_busiest(host, whole);
@@ -477,8 +482,9 @@ class Loads {
         phase.steps = std::max(steps_to_ports(composite_, routes_), phase.steps - others);
       add_phase(phase);
     } else {
-      if (one_contributes && !(own && composite_.source_is_near)) add_phase(&HostKind::between);
-      if (one_receives && !(own && composite_.sink_is_near)) add_phase(&HostKind::between);
+      const bool direct = own && !by_pairs_;
+      if (one_contributes && !(direct && composite_.source_is_near)) add_phase(&HostKind::between);
+      if (one_receives && !(direct && composite_.sink_is_near)) add_phase(&HostKind::between);
     }
     if (hosts_ < 2) return;
     Phase& net = cost_.between_hosts;
@@ -573,6 +579,7 @@ class Loads {
   std::vector<double> roots_at_;                 // by host: how often it stands in Composite::root_hosts
   std::set<int> next_of_sums_, next_of_copies_;  // to which the first host sends by trees
   std::set<int> by_moves_;                       // hosts whose devices differ from those of other hosts
+  std::optional<PairTraffic> by_pairs_;          // of Composite::rails_of_pairs
   SumsByKey pairs_;                              // by from and to
   SumsByKey steps_;                              // by from, to and step: bytes per byte of L
   LinkLoads loads_;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "compose/form/rails_of_pairs.h"
+
 namespace sccl::compose {
 namespace {
 
@@ -51,6 +53,7 @@ Routes::Routes(const Composite& composite)
       depth_home_in_ = std::max(depth_home_in_, home.in.steps);
       depth_home_out_ = std::max(depth_home_out_, home.out.steps);
     }
+  if (composite.rails_of_pairs) rails_ = std::make_shared<const RailsOfPairs>(composite.hosts, composite.pace_across);
   const int blocks = composite.collective == Collective::reducescatter || composite.collective == Collective::scatter
                          ? composite.ranks()
                          : 1;
@@ -197,7 +200,12 @@ int Routes::turn_on_rails(Rank owner, int near_turn, int others) const {
   return turn + static_cast<int>(host.ports.size()) * (index + others);
 }
 
-Rank Routes::port(ChunkId chunk, int host) const { return port(ends(part(chunk)), host); }
+Rank Routes::port(ChunkId chunk, int host) const {
+  const Ends of = ends(part(chunk));
+  if (rails_ == nullptr) return port(of, host);
+  const auto [leaves, enters] = crossing(of);
+  return host == host_of(leaves) ? leaves : enters;
+}
 
 Rank Routes::port(const Ends& ends, int host) const {
   const Host& one = composite_.hosts[at(host)];
@@ -541,21 +549,6 @@ void Routes::butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) co
     }
   }
   spread_on_host(ends, kNoRoot, rank, last + fold, moves);
-}
-
-void Routes::unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const {
-  const int from = host_of(ends.source);
-  const int to = host_of(ends.sink);
-  if (from == to) {
-    hand_over(ends, rank, ends.source, ends.sink, 0, moves);
-    return;
-  }
-  const Rank leaves = port(ends, from);
-  const Rank enters = port(ends, to);
-  hand_over(ends, rank, ends.source, leaves, 0, moves);
-  if (rank == leaves) moves.push_back({depth_between_, enters, true, SendKind::copy});
-  if (rank == enters) moves.push_back({depth_between_, leaves, false, SendKind::copy});
-  hand_over(ends, rank, enters, ends.sink, depth_between_ + 1, moves);
 }
 
 void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {

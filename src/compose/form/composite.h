@@ -73,6 +73,11 @@ struct Host {
   // By position: the ports that chunks which begin or end at the rank take in turn; none: `ports`. Empty: every rank is
   // the port of its own chunks.
   std::vector<std::vector<int>> near;
+  // Of Composite::rails_of_pairs. By position: the leaf switch of the rank's NIC, or -1.
+  std::vector<int> rails = {};
+  // Likewise: how many blocks its devices can hand over to one another in the time in which another host hands over as
+  // many as that host's pace says.
+  int pace = 1;
 
   bool all_own() const { return near.empty(); }
   bool operator==(const Host&) const = default;
@@ -124,6 +129,7 @@ struct Order {
 enum class Meeting : std::uint8_t { trees, butterfly };
 
 inline constexpr int kMostFrameSteps = 1000;
+inline constexpr int kMostPace = 256;  // of Host::pace
 
 struct Composite {
   std::string name;
@@ -139,6 +145,10 @@ struct Composite {
   // Whether the ports of one turn are at one leaf switch on all hosts (portfolio/links/rails.h). A block then takes the
   // turn of its own rank's port, so that it stays at that switch.
   bool turns_are_rails = false;
+  // Unicast: whether a chunk changes hosts on a rail that these two hosts have (compose/form/rails_of_pairs.h).
+  bool rails_of_pairs = false;
+  int pace_across =
+      0;  // of the links between rails, as Host::pace: that of a block that keeps to no rail; 0: none does
   // Broadcast and Reduce: what the root's host does. None: by way of the port.
   std::optional<RootHost> at_root;
   // Chunks of `at_root` that the chunks take in turn, frame after frame.
@@ -158,6 +168,8 @@ struct Composite {
 
   int ranks() const { return topology->ranks; }
 };
+
+class RailsOfPairs;
 
 // One end of a send, as seen by the rank at that end.
 struct Move {
@@ -303,6 +315,7 @@ class Routes {
   void spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
   void at_root(const Ends& ends, Rank rank, Step before, Step after, std::vector<Move>& moves) const;
   void butterfly(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
+  std::pair<Rank, Rank> crossing(const Ends& ends) const;
   void unicast(const Ends& ends, Rank rank, std::vector<Move>& moves) const;
   void add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, Step first, std::vector<Move>& moves) const;
 
@@ -314,6 +327,7 @@ class Routes {
   std::vector<int> local_of_;  // by rank: position in its host
   std::vector<int> turn_of_;   // by rank: its number, counted host by host
   std::vector<int> port_of_;   // by rank: where it is first in Host::ports; -1: nowhere, or turns are no rails
+  std::shared_ptr<const RailsOfPairs> rails_;  // null: none
   std::vector<KindIndex> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host

@@ -66,8 +66,9 @@ bool same_sends(const Composite& a, const Composite& b) {
          a.chunks_per_rank == b.chunks_per_rank && a.frames == b.frames && a.frame_steps == b.frame_steps &&
          a.staggered == b.staggered && a.meeting == b.meeting && a.order == b.order && a.kinds == b.kinds &&
          a.source_is_near == b.source_is_near && a.turns_are_rails == b.turns_are_rails &&
-         a.sink_is_near == b.sink_is_near && a.hosts == b.hosts && std::ranges::equal(a.tiers, b.tiers, same_tier) &&
-         a.root_hosts == b.root_hosts && a.root_turns == b.root_turns && a.at_root == b.at_root;
+         a.rails_of_pairs == b.rails_of_pairs && a.pace_across == b.pace_across && a.sink_is_near == b.sink_is_near &&
+         a.hosts == b.hosts && std::ranges::equal(a.tiers, b.tiers, same_tier) && a.root_hosts == b.root_hosts &&
+         a.root_turns == b.root_turns && a.at_root == b.at_root;
 }
 
 std::size_t about_sends(const Composite& composite) {

@@ -47,6 +47,9 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
       refuse(composite, "host {} has {} devices and kind {} has {}", index, links.ranks, host.kind, kind.in.ranks);
     if (host.ports.empty() || (!host.all_own() && host.near.size() != host.ranks.size()))
       refuse(composite, "host {} has no port, or does not say which are near each of its ranks", index);
+    if (composite.rails_of_pairs && (host.rails.size() != host.ranks.size() || host.pace < 1 || host.pace > kMostPace))
+      refuse(composite, "host {} names rails of {} of its {} ranks, and a pace of {}", index, host.rails.size(),
+             host.ranks.size(), host.pace);
     const auto check_port = [&](int port) {
       if (port < 0 || port >= static_cast<int>(host.ranks.size()))
         refuse(composite, "port {} of host {} is not one of its {} devices", port, index, host.ranks.size());
@@ -397,6 +400,10 @@ void check_ends(const Composite& composite) {
   for (const int host : composite.root_hosts)
     if (host < 0 || host >= static_cast<int>(composite.hosts.size()))
       refuse(composite, "root host {} is not one of 0..{}", host, composite.hosts.size() - 1);
+  if (composite.pace_across < 0 || composite.pace_across > kMostPace)
+    refuse(composite, "blocks change rails at a pace of {}", composite.pace_across);
+  if (composite.rails_of_pairs && !unicast)
+    refuse(composite, "{} has no blocks of pairs of hosts", info(composite.collective).call_name);
   if (composite.meeting == Meeting::butterfly && composite.collective != Collective::allreduce)
     refuse(composite, "{} does not meet as a butterfly: AllReduce does", info(composite.collective).call_name);
 }

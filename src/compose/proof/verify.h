@@ -12,7 +12,9 @@
 //      neither lost nor added.
 //   3. The map. A port's turns are not empty and name chunks that this port owns. A port is a device of its host. The
 //      same function gives a chunk's port to both levels, so each level begins with the value with which the other
-//      level ended. Where chunks of a rank have ports near it (Host::near), these are devices of its host, too.
+//      level ended. Where chunks of a rank have ports near it (Host::near), these are devices of its host, too. Where
+//      pairs of hosts have rails, both hosts find both ports of a chunk by one function of its number and of all hosts:
+//      each is a port of its host or near the chunk's end there. What the rails are does not matter to the result.
 //   4. A tier's groups partition its members, the top tier has one group, and each shape is a tree over its positions
 //      in which a child's step comes after its parent's. The rotation puts a group's root member at position 0. So each
 //      chunk's tree of hosts is a spanning tree, by induction over tiers: a group's lead receives from one member of

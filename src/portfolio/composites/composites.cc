@@ -24,9 +24,10 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-constexpr int kManyFrames = 16;              // use the turns of hosts evenly together, if not each by itself
-constexpr int kShortRing = 4;                // hosts
-constexpr int kMostAlltoallRanks = 1 << 15;  // whose pairs are as many as the chunks that are counted
+constexpr int kManyFrames = 16;                    // use the turns of hosts evenly together, if not each by itself
+constexpr int kShortRing = 4;                      // hosts
+constexpr int kPacesAcross[] = {0, 2, 8, 16, 64};  // of compose::kMostPace
+constexpr int kMostAlltoallRanks = 1 << 15;        // whose pairs are as many as the chunks that are counted
 
 // Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
 // steps between frames pay.
@@ -79,6 +80,8 @@ struct CompositePlanner::Variant {
   bool by_turns = false;              // blocks take all ports of their own host in turn, too, not only those near them
   bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
   bool all_nics = false;              // unicast: also those on rails that some host lacks
+  bool pairs = false;                 // unicast: compose::Composite::rails_of_pairs
+  int across = 0;                     // compose::Composite::pace_across
 };
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
@@ -288,6 +291,12 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.hosts = all_nics_;
     composite.turns_are_rails = false;
   }
+  if (variant.pairs) {
+    composite.hosts = pairs_;
+    composite.turns_are_rails = false;
+    composite.rails_of_pairs = true;
+    composite.pace_across = variant.across;
+  }
   composite.meeting = variant.meeting;
   composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
   if (variant.outer != nullptr) {
@@ -297,7 +306,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   composite.source_is_near = composite.sink_is_near = !info(variant.collective).rooted;
   // All data of a rooted collective begins or ends at one rank, whose near ports are too few for it.
   const bool far = variant.leaders || variant.by_turns || (variant.by_rails && !composite.turns_are_rails);
-  const bool near = !far && !info(variant.collective).rooted;
+  const bool near = variant.pairs || (!far && !info(variant.collective).rooted);
   for (compose::Host& host : composite.hosts) {
     if (variant.leaders) host.ports = {host.ports.front()};
     if (!near && !host.all_own()) host.near.assign(host.ranks.size(), {});
@@ -349,6 +358,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
   if (variant.meeting == Meeting::butterfly) shape = "butterfly";
   if (variant.outer != nullptr) shape = "packed";
+  if (variant.pairs) {
+    shape = variant.across > 0 ? fmt::format("pairs-across-{}", variant.across) : "pairs";
+    composite.source_is_near = composite.sink_is_near = true;
+  }
   if (variant.leaders) {
     shape = "leaders";
     // A root is its host's leader; others hand over what is theirs.
@@ -434,6 +447,9 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           add(result, variant);
         }
       }
+      for (const int across : kPacesAcross)
+        if (!pairs_.empty())
+          add(result, {.collective = collective, .root = root, .level = level, .pairs = true, .across = across});
       continue;
     }
     for (const bool racks : {false, true}) {

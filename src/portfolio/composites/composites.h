@@ -55,6 +55,7 @@ class CompositePlanner {
   static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
   std::vector<PortsOfHost> all_ports() const;
+  void plan_pairs();
   std::vector<compose::Host> hosts_with(const std::vector<PortsOfHost>& ports);
   void keep_off_slow_links(std::vector<PortsOfHost>& ports);
   // What brings data to a host with entries: as much as the weakest host gets, or what its own NICs bring.
@@ -120,6 +121,7 @@ class CompositePlanner {
   std::vector<compose::Host> hosts_;
   bool turns_are_rails_ = false;           // compose::Composite
   std::vector<compose::Host> all_nics_;    // hosts_ with NICs on all rails, where turns are rails
+  std::vector<compose::Host> pairs_;       // of compose::Composite::rails_of_pairs, where these can help
   std::vector<int> host_order_;            // in which shapes take hosts
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others

@@ -1,14 +1,17 @@
 // What is known of a cluster's hosts before any collective is planned: their NICs, kinds and ports, and their racks.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "compose/network/handed_over.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/host/near_ports.h"
 #include "portfolio/links/shares.h"
+#include "schedule/simulation/cost.h"
 
 namespace sccl::portfolio {
 namespace {
@@ -21,6 +24,7 @@ constexpr std::ptrdiff_t kMostKindsOfFewPorts = 8;
 constexpr int kFewPorts = 8;
 constexpr double kLessBusy = 0.9;
 constexpr std::size_t kMostLeaves = 1024;  // switches, between which ways are looked at
+constexpr std::size_t kMostKindsOfPairs = 64;
 
 std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
   return links.ranks <= kFewPorts ? kMostKindsOfFewPorts : kMostKindsOfPorts;
@@ -36,6 +40,7 @@ void CompositePlanner::plan_hosts() {
   if (turns_are_rails_) all_nics_ = hosts_with(all);
   for (const PortsOfHost& one : ports)
     host_gbytes_per_s_.push_back(std::accumulate(one.gbytes_per_s.begin(), one.gbytes_per_s.end(), 0.0));
+  plan_pairs();
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
   plain_ = levels_;
@@ -59,6 +64,31 @@ std::vector<compose::Host> CompositePlanner::hosts_with(const std::vector<PortsO
     hosts.push_back(std::move(host));
   }
   return hosts;
+}
+
+// Hosts with their rails and paces. None where the turns of the ports are rails of all hosts anyway, or where hosts are
+// of so many kinds that to look at all pairs of these would take long.
+void CompositePlanner::plan_pairs() {
+  const std::vector<compose::Host>& hosts = turns_are_rails_ ? all_nics_ : hosts_;
+  if (!rails_differ(*cluster_, hosts)) return;
+  std::vector<double> rates;  // in which a host hands over a part of its blocks
+  for (const compose::Host& host : hosts) {
+    const double busy = schedule::busiest_us_per_byte(levels_[at(host.kind)].front().kind->between);
+    const auto others = static_cast<double>(topology_->ranks) - static_cast<double>(host.ranks.size());
+    rates.push_back(busy > 0 ? 1 / (busy * others) : 0);
+  }
+  const double fastest = *std::ranges::max_element(rates);
+  std::set<std::tuple<std::vector<int>, std::vector<std::vector<int>>, std::vector<int>, int>> kinds;
+  std::vector<compose::Host> result = hosts;
+  for (std::size_t index = 0; index < hosts.size(); ++index) {
+    compose::Host& host = result[index];
+    for (const Rank rank : host.ranks) host.rails.push_back(cluster_->attachments[at(rank)].leaf);
+    if (rates[index] > 0)
+      host.pace = std::max(1, static_cast<int>(std::lround(compose::kMostPace * rates[index] / fastest)));
+    kinds.emplace(host.ports, host.near, host.rails, host.pace);
+    if (kinds.size() > kMostKindsOfPairs) return;
+  }
+  pairs_ = std::move(result);
 }
 
 // What leaves the busiest link clearly less busy where each host passes all data to the next one: other ports, and

@@ -87,6 +87,23 @@ std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& 
   return result;
 }
 
+bool rails_differ(const topology::Cluster& cluster, const std::vector<compose::Host>& hosts) {
+  const auto leaf = [&](std::size_t host, std::size_t turn) {
+    const std::vector<int>& ports = hosts[host].ports;
+    return leaf_of(cluster, host, ports[turn % ports.size()]);
+  };
+  bool several = false;
+  bool differ = false;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    const std::size_t turns = std::max(hosts[host].ports.size(), hosts.front().ports.size());
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      several = several || leaf(host, turn) != leaf(host, 0);
+      differ = differ || leaf(host, turn) != leaf(0, turn);
+    }
+  }
+  return several && differ;
+}
+
 double busiest_of_ring(const topology::Cluster& cluster, topology::NetworkWays& ways,
                        const std::vector<PortsOfHost>& hosts, const std::vector<int>& order,
                        const std::function<double(const topology::Edge&)>& us_per_byte) {

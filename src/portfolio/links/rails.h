@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "compose/form/composite.h"
 #include "topology/graph/routes.h"
 #include "topology/symmetry/cluster.h"
 
@@ -25,6 +26,10 @@ struct PortsOfHost {
 // Nothing if no leaf switch is common to all hosts, or all hosts have one leaf switch each.
 std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& cluster,
                                                        const std::vector<PortsOfHost>& hosts);
+
+// Whether some host has ports at several leaf switches, and a turn of the ports is not the same leaf switch on all
+// hosts.
+bool rails_differ(const topology::Cluster& cluster, const std::vector<compose::Host>& hosts);
 
 // Microseconds per byte of the busiest NIC or link between leaf switches, if each host of `order` passes all data to
 // the next one, and the last to the first. `us_per_byte` is that of an edge.
