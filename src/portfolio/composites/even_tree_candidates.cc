@@ -410,7 +410,7 @@ double us_per_byte_of_bound(const topology::Topology& topology, const topology::
 void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                   Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
   const int ranks = topology->ranks;
-  if (ranks <= kMostFlatRanks || ranks > kMostRanksFarFromBound) return;
+  if (ranks > kMostRanksFarFromBound) return;
   const double least_us = least_busy_us_per_byte(result);
   if (least_us < kFarFromBound * us_per_byte_of_bound(*topology, cluster, collective, root)) return;
   const auto frames_for = [&](int sends) { return std::clamp(kMostSends / sends, 1, 16); };
@@ -471,7 +471,7 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   const bool whole = collective == Collective::broadcast || collective == Collective::reduce;
   const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
   try {
-    if (topology->ranks > most && (sums_and_copies || blocks || whole))
+    if (whole || (topology->ranks > most && (sums_and_copies || blocks)))
       add_for_many(result, topology, collective, root, cluster, verifier);
     else if (sums_and_copies)
       add_for_sums_and_copies(result, topology, cluster, verifier);
