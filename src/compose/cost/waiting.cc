@@ -112,11 +112,6 @@ double steps_of_chunk(const Composite& composite, const Routes& routes) {
 
 }  // namespace
 
-bool all_at_once_in_racks(const Composite& composite) {
-  return composite.collective == Collective::allreduce && composite.tiers.size() > 1 && composite.frames > 1 &&
-         composite.frame_steps == 0;
-}
-
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart) {
   const double network = cost.network_us_per_byte;
   const auto [least, most] = std::minmax(network, cost.host_us_per_byte);

@@ -32,10 +32,6 @@ struct Apart {
   double copies_us_per_byte = 0;
 };
 
-// Whether sums and copies of all frames meet on links that the hosts of a rack share. What one host does tells little
-// then: those of a rack do not go on in step.
-bool all_at_once_in_racks(const Composite& composite);
-
 // Per byte of L, of AllGather, ReduceScatter and AllReduce; `cost` knows the busiest links.
 double waiting_us_per_byte(const Composite& composite, const Routes& routes, const Cost& cost, const Apart& apart);
 

@@ -171,6 +171,9 @@ struct Composite {
 
 class RailsOfPairs;
 
+// Whether sums and copies of all frames meet on links that the hosts of a rack share: these do not go on in step then.
+bool all_at_once_in_racks(const Composite& composite);
+
 // One end of a send, as seen by the rank at that end.
 struct Move {
   Step step = 0;

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "compose/cost/waiting.h"
-
 namespace sccl::compose {
 namespace {
 
