@@ -56,6 +56,20 @@ TEST_CASE("the closed form of blocks on rails of pairs of hosts is about that of
     }
 }
 
+TEST_CASE("slices of a long block follow one another over a host's links in the closed form, as in a simulation") {
+  topology::Topology line;
+  line.name = "line";
+  line.ranks = 6;
+  for (Rank rank = 1; rank < line.ranks; ++rank) join(line, rank - 1, rank, 8, topology::LinkClass::nvlink);
+  const topology::Topology machine = with_nics(line, std::vector<std::vector<Rank>>(7, {1}), 100);
+  for (const Collective collective : {Collective::gather, Collective::scatter}) {
+    const auto [foreseen, simulated] = times_bound(machine, collective);
+    INFO(info(collective).name << ": " << foreseen << " and " << simulated);
+    CHECK(foreseen < 1.3 * simulated);
+    CHECK(foreseen > 0.7 * simulated);
+  }
+}
+
 TEST_CASE("devices in another order on each host send to devices on their own rail") {
   const topology::Topology machine = on_rails(often({{0, 1, 2, 3}, {2, 0, 3, 1}, {3, 2, 1, 0}}, 4), 2);
   check_times_bound(machine, kOnRails, 2);

@@ -100,7 +100,9 @@ double Cost::time_of_links_us(double bytes, double slice_bytes) const {
                                 own_connections ? 0 : on_host_connection.us(bytes, slice),
                                 passed(on_host, host_us_per_byte, on_host.connections,
                                        (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
-  if (!chained) return std::max(least_us, std::max(busy, rounds * way) + way + in_addition);
+  // The slices of a block follow one another on the links, which are as busy as they are.
+  const double one_by_one = own_connections ? 0 : rounds * way;
+  if (!chained) return std::max(least_us, std::max(busy, one_by_one) + way + in_addition);
   // The chunks of a root pass the ring one behind the other: each a step later if frames are, or once it is sent.
   const double behind_us = gaps.frames == Gaps::Frames::in_each_step ? (frames - 1) * hop_us : 0;
   const double chain = hops + std::max((chunk * frames - slice) * between_hosts.us_per_byte, behind_us);
