@@ -66,7 +66,7 @@ class Simulations {
     if (!std::isfinite(least_us_)) return;
     for (RankedComposite& one : order)
       if (!one.simulated && !refused_.contains(one.candidate) && shares_.serves(*candidates_[one.candidate].composite))
-        one.time_us = std::max(one.time_us * over_closed_form_, least_us_);
+        one.time_us *= over_closed_form_;
   }
 
  private:
