@@ -24,8 +24,8 @@ inline void join(topology::Topology& machine, topology::Node a, topology::Node b
   machine.links.push_back({b, a, 1, rate, 1, kind});
 }
 
-// Of each host the rails of its devices' NICs, of `nic` GB/s; links of `inner_rate` join its devices. A link of
-// `joined` GB/s leads from each rail's switch to one above.
+// Of each host the rails of its devices' NICs, of `nic` GB/s (-1: the device has none); links of `inner_rate` join its
+// devices. A link of `joined` GB/s leads from each rail's switch to one above; 0: there is none.
 inline topology::Topology on_rails(const std::vector<std::vector<int>>& hosts, double joined, double inner_rate = 200,
                                    double nic = 25) {
   topology::Topology machine;
@@ -35,18 +35,20 @@ inline topology::Topology on_rails(const std::vector<std::vector<int>>& hosts, d
     machine.ranks += static_cast<int>(host.size());
     rails = std::max(rails, 1 + *std::ranges::max_element(host));
   }
-  machine.switches = static_cast<int>(hosts.size()) + rails + 1;
-  const topology::Node above = machine.ranks + machine.switches - 1;
+  machine.switches = static_cast<int>(hosts.size()) + rails + (joined > 0 ? 1 : 0);
+  const topology::Node above = machine.ranks + static_cast<int>(hosts.size()) + rails;
   Rank rank = 0;
   topology::Node inner = machine.ranks;
   for (const std::vector<int>& host : hosts) {
     for (const int rail : host) {
       join(machine, rank, inner, inner_rate, topology::LinkClass::nvlink);
-      join(machine, rank++, above - rails + rail, nic, topology::LinkClass::net);
+      if (rail >= 0) join(machine, rank, above - rails + rail, nic, topology::LinkClass::net);
+      ++rank;
     }
     ++inner;
   }
-  for (int rail = 0; rail < rails; ++rail) join(machine, above - rails + rail, above, joined, topology::LinkClass::net);
+  for (int rail = 0; rail < rails && joined > 0; ++rail)
+    join(machine, above - rails + rail, above, joined, topology::LinkClass::net);
   return machine;
 }
 

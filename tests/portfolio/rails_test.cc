@@ -19,6 +19,9 @@ namespace {
 
 constexpr Collective kOnRails[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
                                    Collective::broadcast, Collective::reduce,    Collective::alltoall};
+constexpr Collective kAll[] = {Collective::allreduce, Collective::allgather, Collective::reducescatter,
+                               Collective::broadcast, Collective::reduce,    Collective::alltoall,
+                               Collective::gather,    Collective::scatter};
 
 }  // namespace
 
@@ -195,4 +198,60 @@ TEST_CASE("hosts without a leaf switch in common keep all ports") {
   const topology::Topology machine = on_rails({{0, 1}, {2, 3}}, 2);
   const std::vector<portfolio::PortsOfHost> hosts(2, {{25, 25}, {0, 1}});
   CHECK_FALSE(portfolio::ports_on_rails(topology::cluster_of(machine), hosts));
+}
+
+// Rails that no switch joins: NICs on different rails do not reach each other.
+
+TEST_CASE("rails that nothing joins serve many ranks, in any order on each host, and without one host's dead NIC") {
+  check_times_bound(on_rails(often({{0, 1, 2, 3}}, 9), 0), kAll, 1.3);
+  check_times_bound(on_rails(often({{0, 1, 2, 3}, {2, 0, 3, 1}, {3, 2, 1, 0}}, 3), 0), kAll, 1.3);
+  std::vector<std::vector<int>> one_dead = often({{0, 1, 2, 3}}, 9);
+  one_dead[4][1] = -1;
+  check_times_bound(on_rails(one_dead, 0), kAll, 1.7);
+}
+
+TEST_CASE("composites on rails that nothing joins are proved, as a whole and flat, for every root") {
+  for (const topology::Topology& machine :
+       {on_rails({{0, 1, 2}, {0, 1, 2}, {0, 1, 2}}, 0), on_rails({{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}, 0),
+        on_rails({{0, 1, 2}, {0, -1, 2}, {2, 0, 0}, {0, 2, -1}}, 0), on_rails({{0, 1}, {1, 2}, {2, 0}}, 0)}) {
+    portfolio::CompositePlanner planner(machine);
+    for (const Collective collective : kAll) {
+      for (Rank root = 0; root < (info(collective).rooted ? machine.ranks : 1); ++root) {
+        const auto all = planner.candidates(collective, root);
+        INFO(machine.ranks << " ranks, " << info(collective).name << ", root " << root);
+        CHECK_FALSE(all.empty());
+        for (const auto& candidate : all) {
+          INFO(candidate.composite->name);
+          CHECK_NOTHROW(schedule::verify(compose::expand(*candidate.composite)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a composite whose chunks change rails where nothing joins these is refused") {
+  const topology::Topology machine = on_rails({{0, 1, 2}, {0, 1, 2}, {0, 1, 2}}, 0);
+  for (const Collective collective : {Collective::allgather, Collective::allreduce, Collective::alltoall}) {
+    const auto all = portfolio::CompositePlanner(machine).candidates(collective, 0);
+    compose::Composite ports = *all.front().composite;
+    REQUIRE(ports.hosts.size() == 3);
+    CHECK_NOTHROW(compose::verify(ports));
+    compose::Composite turns = ports;
+    std::ranges::rotate(ports.hosts[1].ports, ports.hosts[1].ports.begin() + 1);
+    CHECK_THROWS_WITH(compose::verify(ports), Catch::Contains("no path joins them"));
+    turns.turns_are_rails = false;
+    turns.source_is_near = turns.sink_is_near = true;
+    if (collective != Collective::allreduce) CHECK_THROWS_WITH(compose::verify(turns), Catch::Contains("near rank 0"));
+  }
+}
+
+TEST_CASE("hosts that share rails only with some other hosts are served over those, also where they are many") {
+  // Each host lacks one of three rails, and no rail is on all hosts.
+  const topology::Topology machine = on_rails(often({{0, 1}, {1, 2}, {2, 0}}, 7), 0);
+  for (const Collective collective : kAll) {
+    INFO(info(collective).name);
+    const auto all = portfolio::CompositePlanner(machine).candidates(collective, 5);
+    REQUIRE_FALSE(all.empty());
+    CHECK_NOTHROW(schedule::verify(compose::expand(*all.front().composite)));
+  }
 }

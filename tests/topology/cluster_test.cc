@@ -146,18 +146,31 @@ TEST_CASE("a switch between one host and other switches is a NIC, unless it join
   }
 }
 
-TEST_CASE("NICs of one host on switches that nothing joins are named") {
-  Topology machine;
-  machine.name = "rails";
-  machine.ranks = 4;
-  machine.switches = 2;
-  const auto join = [&](Node a, Node b, topology::LinkClass kind) {
-    for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
-      machine.links.push_back({src, dst, 1, 10, 1, kind});
+TEST_CASE("rails that no switch joins are networks, and hosts must be joined by some of them") {
+  // Three hosts of two devices, whose NICs are on these rails.
+  const auto on_rails = [](const std::vector<int>& rails) {
+    Topology machine;
+    machine.name = "rails";
+    machine.ranks = 6;
+    machine.switches = 4;
+    const auto join = [&](Node a, Node b, topology::LinkClass kind) {
+      for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
+        machine.links.push_back({src, dst, 1, 10, 1, kind});
+    };
+    for (const Rank first : {0, 2, 4}) join(first, first + 1, topology::LinkClass::nvlink);
+    for (const Rank rank : {0, 1, 2, 3, 4, 5})
+      join(rank, 6 + rails[static_cast<std::size_t>(rank)], topology::LinkClass::net);
+    return machine;
   };
-  for (const Rank first : {0, 2}) join(first, first + 1, topology::LinkClass::nvlink);
-  for (const Rank rank : {0, 1, 2, 3}) join(rank, 4 + rank % 2, topology::LinkClass::net);
-  const Cluster cluster = topology::cluster_of(machine);
-  CHECK_THROWS_WITH(topology::require_network(machine, cluster),
-                    Catch::Contains("NICs of ranks 0 and 1, which share a host") && Catch::Contains("4 and 5"));
+  for (const std::vector<int>& rails : {std::vector<int>{0, 1, 0, 1, 1, 0}, std::vector<int>{0, 1, 1, 2, 2, 3}}) {
+    const Topology machine = on_rails(rails);
+    const Cluster cluster = topology::cluster_of(machine);
+    CHECK(cluster.network_of == rails);
+    CHECK_FALSE(cluster.has_one_network());
+    CHECK_NOTHROW(topology::require_network(machine, cluster));
+  }
+  const Topology apart = on_rails({0, 1, 0, 1, 2, 3});
+  CHECK_THROWS_WITH(
+      topology::require_network(apart, topology::cluster_of(apart)),
+      Catch::Contains("host of ranks 4, 5 with that of rank 0") && Catch::Contains("their switches, 8 and 6"));
 }

@@ -17,6 +17,11 @@ bool equal_ports(const std::vector<Host>& hosts) {
   return std::ranges::all_of(hosts, [&](const Host& host) { return host.ports.size() == hosts.front().ports.size(); });
 }
 
+int returns_from(const Host& last, int local) {
+  const bool same = last.all_own() || std::find(last.ports.begin(), last.ports.end(), local) != last.ports.end();
+  return same ? local % static_cast<int>(last.ranks.size()) : last.ports[at(local) % last.ports.size()];
+}
+
 Routes::Routes(const Composite& composite)
     : composite_(composite),
       chunks_(schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank)),
@@ -409,13 +414,6 @@ Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index
       return composite_.hosts[at(host)].ranks[at(known[at(index) % known.size()])];
   if (index == 0) return port(ends, host);
   return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
-}
-
-// The device at the same position, where it is a port.
-Rank Routes::returns_by(int last, int local) const {
-  const Host& host = composite_.hosts[at(last)];
-  const bool same = host.all_own() || std::find(host.ports.begin(), host.ports.end(), local) != host.ports.end();
-  return same ? host.ranks[at(local) % host.ranks.size()] : host.ranks[at(host.ports[at(local) % host.ports.size()])];
 }
 
 // Devices of the root's host that get the chunk back, each from a device of the last host.

@@ -73,7 +73,7 @@ struct Host {
   // By position: the ports that chunks which begin or end at the rank take in turn; none: `ports`. Empty: every rank is
   // the port of its own chunks.
   std::vector<std::vector<int>> near;
-  // Of Composite::rails_of_pairs. By position: the leaf switch of the rank's NIC, or -1.
+  // Of Composite::rails_of_pairs. By position: the leaf switch of the rank's NIC, or its network; else -1.
   std::vector<int> rails = {};
   // Likewise: how many blocks its devices can hand over to one another in the time in which another host hands over as
   // many as that host's pace says.
@@ -96,6 +96,10 @@ struct Tier {
   // By index of the root member in the group: the trees that its chunks take in turn. Empty: shapes serve all roots.
   std::vector<std::vector<Tree>> of_roots = {};
 };
+
+// The position of the device from which a device of the root's host gets data back from the last host, or gives it to:
+// the one at the same position, where it is a port.
+int returns_from(const Host& last, int local);
 
 // How the root's host copies from the root, or reduces to it. The host's devices send what they get to other hosts, or
 // first add what arrives from other hosts.
@@ -309,7 +313,10 @@ class Routes {
 
   void spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
   void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
-  Rank returns_by(int last, int local) const;
+  Rank returns_by(int last, int local) const {
+    const Host& host = composite_.hosts[static_cast<std::size_t>(last)];
+    return host.ranks[static_cast<std::size_t>(returns_from(host, local))];
+  }
   void exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step, std::vector<Move>& moves) const;
   ChunkId chunk_between(const Ends& ends, Rank from, Rank to) const;
   bool hears_on_the_way(const Ends& ends, Rank rank) const;

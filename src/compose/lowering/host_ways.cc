@@ -108,10 +108,13 @@ class Finder {
     return other == 0 || reach == HostShare::Reach::in_rack || same_racks();
   }
 
-  // Out of the first host as its data goes to the other one, and into it as that one's data comes.
+  // Out of the first host as its data goes to the other one, and into it as that one's data comes. None between
+  // networks: nothing goes there.
   bool add_way(std::size_t src, std::size_t dst, int other, std::vector<Edge>& way) {
     const auto& first = cluster_.hosts.front();
     const auto& second = cluster_.hosts[at(other)];
+    const auto network = [&](Rank rank) { return cluster_.network_of[at(rank)]; };
+    if (network(first[src]) != network(second[dst]) && network(second[src]) != network(first[dst])) return true;
     const auto out = routes_.path(first[src], second[dst]);
     way.assign(out.begin(), out.end());
     const auto back = routes_.path(second[src], first[dst]);

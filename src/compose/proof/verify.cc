@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compose/proof/networks.h"
 #include "schedule/proof/verify.h"
 
 namespace sccl::compose {
@@ -536,6 +537,8 @@ void Verifier::verify(const Composite& composite) {
     }
     check_root_turns(composite);
   }
+  if (const std::string fault = fault_between_networks(composite, cluster); !fault.empty())
+    refuse(composite, "{}", fault);
   check_order(composite);
 }
 

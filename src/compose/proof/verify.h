@@ -2,7 +2,8 @@
 //
 // The checks, and why they suffice.
 //   1. The hosts partition the ranks, each host's links are those of its kind, and every port reaches every other port
-//      over the network. So every send of a level is a send of the cluster.
+//      over the network; where there are several networks, each port to which it sends (compose/proof/networks.h). So
+//      every send of a level is a send of the cluster.
 //   2. The schedules of a kind pass the flat verifier as ReduceScatter, AllGather and AlltoAll of one host. So after a
 //      chunk of `in` its owner holds the sum of the host's devices, whatever the other devices hold; a chunk of `out`
 //      leaves its owner's value at all devices; a chunk of `between` leaves its source's value at its target. An owner
@@ -72,7 +73,7 @@ namespace sccl::compose {
 // Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts.
 class Verifier {
  public:
-  // Throws invalid_argument where the topology is none, or its network does not join its hosts.
+  // Throws invalid_argument where the topology is none, or its networks do not join its hosts.
   explicit Verifier(std::shared_ptr<const topology::Topology> topology);
 
   // Throws as below. The kinds of a composite must not change afterwards.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/network/handed_over.h"
+#include "compose/proof/networks.h"
 #include "portfolio/composites/chunking.h"
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/composites/framings.h"
@@ -396,6 +397,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   }
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   if (variant.forest != nullptr) add_root_forest(composite, variant.forest->trees);  // the dearest part of a candidate
+  if (!compose::fault_between_networks(composite, *cluster_).empty()) return;        // a shape that needs other paths
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {
@@ -415,9 +417,15 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     fail(ErrorCode::invalid_argument,
          "topology '{}' has {} ranks: AlltoAll is planned for at most {}, use it among parts of them", topology_->name,
          topology_->ranks, kMostAlltoallRanks);
-  add_levels_with_entries(collective);
   const bool unicast =
       collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
+  if (!shares_rails_) {
+    if (unicast && !pairs_.empty()) add(result, {.collective = collective, .root = root, .level = 0, .pairs = true});
+    add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
+    return result;
+  }
+  // Entries of a host lie on several networks, if there are several.
+  if (cluster_->has_one_network()) add_levels_with_entries(collective);
   const bool one_root = passes_whole(collective);
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);

@@ -122,6 +122,7 @@ class CompositePlanner {
   bool turns_are_rails_ = false;           // compose::Composite
   std::vector<compose::Host> all_nics_;    // hosts_ with NICs on all rails, where turns are rails
   std::vector<compose::Host> pairs_;       // of compose::Composite::rails_of_pairs, where these can help
+  bool shares_rails_ = true;               // all hosts have a network in common: else no composite of hosts exists
   std::vector<int> host_order_;            // in which shapes take hosts
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "compose/bounds/bound.h"
 #include "compose/lowering/by_time.h"
+#include "compose/lowering/expand.h"
 #include "planners/planners.h"
 #include "portfolio/flat/candidate.h"
 #include "schedule/simulation/cost.h"
@@ -48,7 +49,8 @@ constexpr double kMuchLess = 0.75;
 constexpr int kTreesOfMany = 32;
 constexpr int kMostTwice = 96;  // ranks for which more trees are tried
 constexpr int kMostSends = 1 << 16;
-constexpr int kFramesOfBlocks = 2;  // more gain nothing: blocks are many chunks
+constexpr int kFramesOfBlocks = 2;          // more gain nothing: blocks are many chunks
+constexpr int kMostRanksWithoutRail = 512;  // whose pairs are few enough to simulate a message between each
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 128 * 1024;
@@ -57,6 +59,11 @@ using schedule::ChunkId;
 using treegen::Tree;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// One rank has, or gets, all data.
+bool passes_whole(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
 
 // Trees that chunks take in turn: root by root, then each root's next tree.
 struct Turns {
@@ -461,14 +468,45 @@ void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr
               cluster);
 }
 
+// Hosts without a rail that all of them have: data passes from network to network over hosts that have both.
+void add_shortest_ways(std::vector<CompositeCandidate>& result,
+                       const std::shared_ptr<const topology::Topology>& topology, Collective collective, Rank root,
+                       const topology::Cluster& cluster, compose::Verifier& verifier) {
+  const int ranks = topology->ranks;
+  if (ranks > kMostRanksWithoutRail)
+    fail(ErrorCode::invalid_argument,
+         "topology '{}': no network reaches a NIC of each of its {} hosts, and of more than {} ranks none is planned "
+         "without one: add links between switches",
+         topology->name, cluster.hosts.size(), kMostRanksWithoutRail);
+  auto kind = plain_kind(*topology);
+  if (kind == nullptr)
+    fail(ErrorCode::invalid_argument, "topology '{}': some rank cannot reach another: add links", topology->name);
+  std::vector<Rank> ports(at(ranks));
+  std::iota(ports.begin(), ports.end(), 0);
+  compose::Composite composite = one_host(topology, collective, std::move(kind), std::move(ports), ranks, 1);
+  composite.name = "levels/shortest";
+  if (info(collective).rooted) composite.root = root;
+  if (collective == Collective::gather || passes_whole(collective)) composite.chunks_per_rank = 1;
+  if (passes_whole(collective)) {
+    schedule::Schedule ways = *planners::shortest(*topology, collective, root);
+    ways.pipelined = true;
+    const schedule::Step split = collective == Collective::reduce ? 0 : ways.steps;
+    composite.at_root = compose::RootHost{std::move(ways), {}, {}, split};
+    composite.root_turns = {0};
+  }
+  compose::Verified known(std::move(composite), verifier);
+  const compose::Cost cost = fitted(compose::expand(*known), cluster, 1);
+  result.push_back({std::move(known), cost});
+}
+
 }  // namespace
 
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
-  if (result.empty()) return;
+  if (result.empty()) add_shortest_ways(result, topology, collective, root, cluster, verifier);
   const bool sums_and_copies = collective == Collective::allreduce;
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
-  const bool whole = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool whole = passes_whole(collective);
   const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
   try {
     if (whole || (topology->ranks > most && (sums_and_copies || blocks)))

@@ -22,7 +22,8 @@ inline constexpr int kMostRanksFarFromBound = 160;  // the same for fewer trees
 // Appends candidates if their busiest link is less busy than that of each candidate in `result`: clearly for AllReduce,
 // a little for AllGather and ReduceScatter of up to 32 ranks. On more ranks, and there for Broadcast and
 // Reduce, too, only if nothing in `result` comes near the bound, and by far. Takes up to a seventh of a second; a third
-// where that is so.
+// where that is so. If `result` is empty, as of hosts without a common network, a composite of shortest ways comes
+// first. Throws invalid_argument where too many ranks would need that.
 void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier);
 

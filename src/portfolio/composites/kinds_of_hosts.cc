@@ -78,11 +78,13 @@ void CompositePlanner::plan_pairs() {
     rates.push_back(busy > 0 ? 1 / (busy * others) : 0);
   }
   const double fastest = *std::ranges::max_element(rates);
+  const bool one_network = cluster_->has_one_network();
   std::set<std::tuple<std::vector<int>, std::vector<std::vector<int>>, std::vector<int>, int>> kinds;
   std::vector<compose::Host> result = hosts;
   for (std::size_t index = 0; index < hosts.size(); ++index) {
     compose::Host& host = result[index];
-    for (const Rank rank : host.ranks) host.rails.push_back(cluster_->attachments[at(rank)].leaf);
+    for (const Rank rank : host.ranks)
+      host.rails.push_back(one_network ? cluster_->attachments[at(rank)].leaf : cluster_->network_of[at(rank)]);
     if (rates[index] > 0)
       host.pace = std::max(1, static_cast<int>(std::lround(compose::kMostPace * rates[index] / fastest)));
     kinds.emplace(host.ports, host.near, host.rails, host.pace);
@@ -92,13 +94,21 @@ void CompositePlanner::plan_pairs() {
 }
 
 // What leaves the busiest link clearly less busy where each host passes all data to the next one: other ports, and
-// another order of the hosts.
+// another order of the hosts. Where there are several networks, data must keep to rails, however busy they are.
 void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
   host_order_.resize(ports.size());
   std::iota(host_order_.begin(), host_order_.end(), 0);
   std::set<topology::Node> leaves;
   for (const topology::Attachment& one : cluster_->attachments)
     if (one.attached()) leaves.insert(one.leaf);
+  const bool several_networks = !cluster_->has_one_network();
+  if (several_networks) {
+    auto on_rails = ports_on_rails(*cluster_, ports);
+    turns_are_rails_ = on_rails.has_value();
+    shares_rails_ = on_rails.has_value();
+    if (!on_rails) return;
+    ports = *std::move(on_rails);
+  }
   if (leaves.size() < 2 || leaves.size() > kMostLeaves) return;
   const schedule::EdgeIndex& edges = costs_->edges();
   const auto us_per_byte = [&](const topology::Edge& edge) {
@@ -109,7 +119,7 @@ void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
     return busiest_of_ring(*cluster_, costs_->ways(), some, order, us_per_byte);
   };
   double least = busiest(ports, host_order_);
-  if (auto on_rails = ports_on_rails(*cluster_, ports)) {
+  if (auto on_rails = ports_on_rails(*cluster_, ports); on_rails && !several_networks) {
     const double busy = busiest(*on_rails, host_order_);
     turns_are_rails_ = busy < kLessBusy * least;
     if (turns_are_rails_) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "portfolio/links/shares.h"
 
@@ -20,37 +19,43 @@ Node leaf_of(const topology::Cluster& cluster, std::size_t host, int port) {
   return cluster.attachments[at(cluster.hosts[host][at(port)])].leaf;
 }
 
-// By leaf switch: what the host's NICs bring there.
-std::map<Node, double> rates_of_leaves(const topology::Cluster& cluster, std::size_t host, const PortsOfHost& one) {
-  std::map<Node, double> rates;
+// The leaf switch; where there are several networks, the number of the network, which no path leaves.
+int rail_of(const topology::Cluster& cluster, std::size_t host, std::size_t port) {
+  const Rank rank = cluster.hosts[host][port];
+  return cluster.has_one_network() ? cluster.attachments[at(rank)].leaf : cluster.network_of[at(rank)];
+}
+
+// By rail: what the host's NICs bring there.
+std::map<int, double> rates_of_rails(const topology::Cluster& cluster, std::size_t host, const PortsOfHost& one) {
+  std::map<int, double> rates;
   for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
-    if (one.gbytes_per_s[local] > 0) rates[leaf_of(cluster, host, static_cast<int>(local))] += one.gbytes_per_s[local];
+    if (one.gbytes_per_s[local] > 0) rates[rail_of(cluster, host, local)] += one.gbytes_per_s[local];
   return rates;
 }
 
-// Ports at each of the leaf switches in turn; at one leaf switch in proportion to their NICs.
+// Ports on each of the rails in turn; on one rail in proportion to their NICs.
 std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, const std::vector<double>& gbytes_per_s,
-                          const std::vector<Node>& leaves) {
-  std::map<Node, std::vector<int>> turns;
-  const auto length = static_cast<int>(leaves.size());
+                          const std::vector<int>& rails) {
+  std::map<int, std::vector<int>> turns;
+  const auto length = static_cast<int>(rails.size());
   int longest = 1;
-  int even = 1;  // of use, and counted, only while it is small: 8 leaf switches may have a multiple that no int holds
-  for (const Node leaf : leaves) {
-    if (turns.contains(leaf)) continue;
+  int even = 1;  // of use, and counted, only while it is small: 8 rails may have a multiple that no int holds
+  for (const int rail : rails) {
+    if (turns.contains(rail)) continue;
     std::vector<double> here = gbytes_per_s;
     for (std::size_t local = 0; local < here.size(); ++local)
-      if (leaf_of(cluster, host, static_cast<int>(local)) != leaf) here[local] = 0;
-    turns[leaf] = in_proportion(here);
-    longest = std::max(longest, static_cast<int>(turns[leaf].size()));
-    if (length * even <= kMostPorts) even = std::lcm(even, static_cast<int>(turns[leaf].size()));
+      if (rail_of(cluster, host, local) != rail) here[local] = 0;
+    turns[rail] = in_proportion(here);
+    longest = std::max(longest, static_cast<int>(turns[rail].size()));
+    if (length * even <= kMostPorts) even = std::lcm(even, static_cast<int>(turns[rail].size()));
   }
   const int rounds = length * even <= kMostPorts ? even : longest;
-  std::map<Node, std::size_t> next;
+  std::map<int, std::size_t> next;
   std::vector<int> ports;
   for (int turn = 0; turn < length * rounds; ++turn) {
-    const Node leaf = leaves[at(turn % length)];
-    const std::vector<int>& own = turns[leaf];
-    ports.push_back(own[next[leaf]++ % own.size()]);
+    const int rail = rails[at(turn % length)];
+    const std::vector<int>& own = turns[rail];
+    ports.push_back(own[next[rail]++ % own.size()]);
   }
   return ports;
 }
@@ -59,30 +64,30 @@ std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, co
 
 std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& cluster,
                                                        const std::vector<PortsOfHost>& hosts) {
-  std::map<Node, double> common;  // what the weakest host has there
+  std::map<int, double> common;  // what the weakest host has there
   bool several = false;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
-    const std::map<Node, double> rates = rates_of_leaves(cluster, host, hosts[host]);
+    const std::map<int, double> rates = rates_of_rails(cluster, host, hosts[host]);
     several = several || rates.size() > 1;
     if (host == 0) common = rates;
     std::erase_if(common, [&](const auto& one) { return !rates.contains(one.first); });
-    for (auto& [leaf, rate] : common) rate = std::min(rate, rates.at(leaf));
+    for (auto& [rail, rate] : common) rate = std::min(rate, rates.at(rail));
   }
   if (common.empty() || !several) return std::nullopt;
-  std::vector<Node> leaves;
+  std::vector<int> rails;
   std::vector<double> shares;
-  for (const auto& [leaf, rate] : common) {
-    leaves.push_back(leaf);
+  for (const auto& [rail, rate] : common) {
+    rails.push_back(rail);
     shares.push_back(rate);
   }
-  std::vector<Node> turns;
-  for (const int leaf : in_proportion(shares)) turns.push_back(leaves[at(leaf)]);
+  std::vector<int> turns;
+  for (const int place : in_proportion(shares)) turns.push_back(rails[at(place)]);
   std::vector<PortsOfHost> result = hosts;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     PortsOfHost& one = result[host];
-    for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
-      if (!common.contains(leaf_of(cluster, host, static_cast<int>(local)))) one.gbytes_per_s[local] = 0;
     one.ports = ports_at(cluster, host, one.gbytes_per_s, turns);
+    for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
+      if (std::ranges::count(one.ports, static_cast<int>(local)) == 0) one.gbytes_per_s[local] = 0;
   }
   return result;
 }

@@ -5,7 +5,8 @@
 // have other numbers of NICs or their devices in another order, a chunk would leave a host on one rail and enter the
 // next host on another one. The links that join rails are often slow. So ports follow the leaf switches that all hosts
 // have in common: a turn is the same leaf switch on every host. NICs elsewhere are left out; the host with the fewest
-// NICs limits the others anyway.
+// NICs limits the others anyway. Where no switch joins the rails, each rail is a network of its own, perhaps of several
+// leaf switches: then ports follow networks, and no chunk could take other ports.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,7 @@ struct PortsOfHost {
   std::vector<int> ports;            // compose::Host::ports
 };
 
-// Nothing if no leaf switch is common to all hosts, or all hosts have one leaf switch each.
+// Nothing if no leaf switch (no network, where there are several) is common to all hosts, or all hosts have one each.
 std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& cluster,
                                                        const std::vector<PortsOfHost>& hosts);
 

@@ -1,5 +1,7 @@
 #include "topology/symmetry/cluster.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -8,9 +10,9 @@
 #include <set>
 #include <tuple>
 
-#include "base/error.h"
 #include "topology/graph/routes.h"
 #include "topology/symmetry/canonical.h"
+#include "topology/symmetry/networks.h"
 
 namespace sccl::topology {
 namespace {
@@ -18,15 +20,6 @@ namespace {
 constexpr int kNoHost = -1;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-std::string list(const std::vector<Rank>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i == 8) return text + ", ...";
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  }
-  return text;
-}
 
 class Finder {
  public:
@@ -389,29 +382,6 @@ class Finder {
   Cluster cluster_;
 };
 
-// By node: true for switches of the network that a path from `from` reaches, `from` included. Against the links unless
-// `forwards`.
-std::vector<bool> reached_in_network(const Topology& topology, const std::vector<bool>& network, Node from,
-                                     bool forwards) {
-  std::vector<std::vector<Node>> next(at(topology.nodes()));
-  for (const Link& link : topology.links)
-    if (network[at(link.src)] && network[at(link.dst)])
-      next[at(forwards ? link.src : link.dst)].push_back(forwards ? link.dst : link.src);
-  std::vector<bool> reached(network.size(), false);
-  std::vector<Node> waiting{from};
-  reached[at(from)] = true;
-  while (!waiting.empty()) {
-    const Node node = waiting.back();
-    waiting.pop_back();
-    for (const Node other : next[at(node)])
-      if (!reached[at(other)]) {
-        reached[at(other)] = true;
-        waiting.push_back(other);
-      }
-  }
-  return reached;
-}
-
 }  // namespace
 
 std::vector<int> Cluster::ports(int host) const {
@@ -428,7 +398,11 @@ bool Cluster::has_one_leaf() const {
   return leaves.size() <= 1;
 }
 
-Cluster cluster_of(const Topology& topology) { return Finder(topology).find(); }
+Cluster cluster_of(const Topology& topology) {
+  Cluster cluster = Finder(topology).find();
+  cluster.network_of = networks_of(topology, cluster);
+  return cluster;
+}
 
 std::vector<bool> network_switches(const Topology& topology, const Cluster& cluster) {
   std::vector<bool> network(at(topology.nodes()), true);
@@ -437,39 +411,6 @@ std::vector<bool> network_switches(const Topology& topology, const Cluster& clus
   for (const Attachment& one : cluster.attachments)
     for (const auto& [src, dst] : one.up) network[at(src)] = false;
   return network;
-}
-
-void require_network(const Topology& topology, const Cluster& cluster) {
-  if (cluster.hosts.size() < 2) return;
-  Node first_leaf = -1;
-  for (std::size_t host = 0; host < cluster.hosts.size(); ++host) {
-    const std::vector<int> ports = cluster.ports(static_cast<int>(host));
-    if (ports.empty())
-      fail(ErrorCode::invalid_argument,
-           "topology '{}': no NIC joins the host of ranks {} to the other {} hosts: add a link of class net from one "
-           "of its devices or switches",
-           topology.name, list(cluster.hosts[host]), cluster.hosts.size() - 1);
-    if (host == 0) first_leaf = cluster.attachments[at(cluster.hosts[0][at(ports.front())])].leaf;
-  }
-  const std::vector<bool> network = network_switches(topology, cluster);
-  const std::vector<bool> from_first = reached_in_network(topology, network, first_leaf, true);
-  const std::vector<bool> to_first = reached_in_network(topology, network, first_leaf, false);
-  for (Rank rank = 0; rank < topology.ranks; ++rank) {
-    const Attachment& one = cluster.attachments[at(rank)];
-    if (!one.attached() || (from_first[at(one.leaf)] && to_first[at(one.leaf)])) continue;
-    const int host = cluster.host_of[at(rank)];
-    const Rank other = cluster.hosts[0][at(cluster.ports(0).front())];
-    if (host == 0)
-      fail(
-          ErrorCode::invalid_argument,
-          "topology '{}': the network does not join the NICs of ranks {} and {}, which share a host: add links between "
-          "their switches, {} and {}",
-          topology.name, other, rank, first_leaf, one.leaf);
-    fail(ErrorCode::invalid_argument,
-         "topology '{}': the network does not join the host of ranks {} with that of rank {}: add links between their "
-         "switches, {} and {}",
-         topology.name, list(cluster.hosts[at(host)]), other, one.leaf, first_leaf);
-  }
 }
 
 NetworkWays::NetworkWays(const Topology& topology, const Cluster& cluster) : numbers_(at(topology.nodes()), -1) {

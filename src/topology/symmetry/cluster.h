@@ -34,6 +34,9 @@ struct Cluster {
   std::vector<std::vector<Node>> nodes;  // by host: the topology's node for each node of its kind
 
   std::vector<Attachment> attachments;  // by rank
+  // By rank: the number of the network at which its leaf switch lies; -1: none. Switches of one network reach one
+  // another. There are several where NICs lie on rails, or in planes, that no switch joins.
+  std::vector<int> network_of;
   // hosts grouped by equal sets of leaf switches; hosts without a leaf switch are one group
   std::vector<std::vector<int>> racks;
 
@@ -42,14 +45,16 @@ struct Cluster {
   std::vector<int> ports(int host) const;
   // Whether all ranks that reach the network have the same leaf switch.
   bool has_one_leaf() const;
+  // Whether all ranks that reach a network reach the same one, so that every NIC reaches every other NIC.
+  bool has_one_network() const;
 };
 
 // A host is a set of nodes that links of other classes than net join. A network switch that joins a single host to
 // other network switches is a NIC of this host, where the other switches still join all hosts.
 Cluster cluster_of(const Topology& topology);
 
-// Throws invalid_argument that names the hosts when a host has no NIC, or when the network does not lead from every NIC
-// to every other NIC. A single host needs no network.
+// Throws invalid_argument that names the hosts when a host has no NIC, or when networks do not join all hosts. A single
+// host needs no network.
 void require_network(const Topology& topology, const Cluster& cluster);
 
 // By node: true for switches that belong to no host. A host's nodes are those of its node list and those below the leaf
