@@ -245,6 +245,22 @@ TEST_CASE("a composite whose chunks change rails where nothing joins these is re
   }
 }
 
+TEST_CASE("blocks of pairs of hosts are refused where they change rails that nothing joins") {
+  const topology::Topology machine = on_rails({{0, 1}, {1, 2}, {2, 0}}, 0);
+  const auto all = portfolio::CompositePlanner(machine).candidates(Collective::alltoall, 0);
+  compose::Composite pairs = *all.front().composite;
+  REQUIRE(pairs.rails_of_pairs);
+  CHECK_NOTHROW(compose::verify(pairs));
+  compose::Composite across = pairs;
+  across.pace_across = 1;
+  CHECK_THROWS_WITH(compose::verify(across), Catch::Contains("some blocks change rails"));
+  compose::Composite others = pairs;
+  std::ranges::reverse(others.hosts[0].rails);
+  CHECK_THROWS_WITH(compose::verify(others), Catch::Contains("is on several networks"));
+  pairs.hosts[0].ports = {0};
+  CHECK_THROWS_WITH(compose::verify(pairs), Catch::Contains("have no rail in common"));
+}
+
 TEST_CASE("hosts that share rails only with some other hosts are served over those, also where they are many") {
   // Each host lacks one of three rails, and no rail is on all hosts.
   const topology::Topology machine = on_rails(often({{0, 1}, {1, 2}, {2, 0}}, 7), 0);
