@@ -19,22 +19,29 @@ Node leaf_of(const topology::Cluster& cluster, std::size_t host, int port) {
   return cluster.attachments[at(cluster.hosts[host][at(port)])].leaf;
 }
 
-// The leaf switch; where there are several networks, the number of the network, which no path leaves.
-int rail_of(const topology::Cluster& cluster, std::size_t host, std::size_t port) {
-  const Rank rank = cluster.hosts[host][port];
-  return cluster.has_one_network() ? cluster.attachments[at(rank)].leaf : cluster.network_of[at(rank)];
+// By host and position: the leaf switch; where there are several networks, the number of the network, which no path
+// leaves.
+std::vector<std::vector<int>> rails_of(const topology::Cluster& cluster) {
+  const bool one_network = cluster.has_one_network();
+  std::vector<std::vector<int>> rails;
+  for (const std::vector<Rank>& ranks : cluster.hosts) {
+    rails.emplace_back();
+    for (const Rank rank : ranks)
+      rails.back().push_back(one_network ? cluster.attachments[at(rank)].leaf : cluster.network_of[at(rank)]);
+  }
+  return rails;
 }
 
 // By rail: what the host's NICs bring there.
-std::map<int, double> rates_of_rails(const topology::Cluster& cluster, std::size_t host, const PortsOfHost& one) {
+std::map<int, double> rates_of_rails(const std::vector<int>& rail_of, const PortsOfHost& one) {
   std::map<int, double> rates;
   for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
-    if (one.gbytes_per_s[local] > 0) rates[rail_of(cluster, host, local)] += one.gbytes_per_s[local];
+    if (one.gbytes_per_s[local] > 0) rates[rail_of[local]] += one.gbytes_per_s[local];
   return rates;
 }
 
 // Ports on each of the rails in turn; on one rail in proportion to their NICs.
-std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, const std::vector<double>& gbytes_per_s,
+std::vector<int> ports_at(const std::vector<int>& rail_of, const std::vector<double>& gbytes_per_s,
                           const std::vector<int>& rails) {
   std::map<int, std::vector<int>> turns;
   const auto length = static_cast<int>(rails.size());
@@ -44,7 +51,7 @@ std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, co
     if (turns.contains(rail)) continue;
     std::vector<double> here = gbytes_per_s;
     for (std::size_t local = 0; local < here.size(); ++local)
-      if (rail_of(cluster, host, local) != rail) here[local] = 0;
+      if (rail_of[local] != rail) here[local] = 0;
     turns[rail] = in_proportion(here);
     longest = std::max(longest, static_cast<int>(turns[rail].size()));
     if (length * even <= kMostPorts) even = std::lcm(even, static_cast<int>(turns[rail].size()));
@@ -64,10 +71,11 @@ std::vector<int> ports_at(const topology::Cluster& cluster, std::size_t host, co
 
 std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& cluster,
                                                        const std::vector<PortsOfHost>& hosts) {
+  const std::vector<std::vector<int>> rail_of = rails_of(cluster);
   std::map<int, double> common;  // what the weakest host has there
   bool several = false;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
-    const std::map<int, double> rates = rates_of_rails(cluster, host, hosts[host]);
+    const std::map<int, double> rates = rates_of_rails(rail_of[host], hosts[host]);
     several = several || rates.size() > 1;
     if (host == 0) common = rates;
     std::erase_if(common, [&](const auto& one) { return !rates.contains(one.first); });
@@ -85,7 +93,7 @@ std::optional<std::vector<PortsOfHost>> ports_on_rails(const topology::Cluster& 
   std::vector<PortsOfHost> result = hosts;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     PortsOfHost& one = result[host];
-    one.ports = ports_at(cluster, host, one.gbytes_per_s, turns);
+    one.ports = ports_at(rail_of[host], one.gbytes_per_s, turns);
     for (std::size_t local = 0; local < one.gbytes_per_s.size(); ++local)
       if (std::ranges::count(one.ports, static_cast<int>(local)) == 0) one.gbytes_per_s[local] = 0;
   }
