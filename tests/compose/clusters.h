@@ -227,6 +227,7 @@ inline std::vector<topology::Topology> clusters() {
           pcie_beside_line(),
           pcie_beside_line(60),
           rails_of_pairs(),
+          with_rates({12, 20, 20, 15, 20}),
           topology::preset("7*host:2")};
 }
 

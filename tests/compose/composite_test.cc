@@ -92,8 +92,9 @@ TEST_CASE("composites in the order of time are what their flat form is, and turn
 
 TEST_CASE("frames that are alike have the same moves, and hosts exchange a chunk at the ranks that are found") {
   int fewer = 0;
-  for (const topology::Topology& machine : {topology::preset("2*pcie4"), topology::preset("3*nvpairs4"), uneven(),
-                                            racks(2, 2, 2), one_nic(), in_a_row(3, 2, {4, 4, 4})})
+  for (const topology::Topology& machine :
+       {topology::preset("2*pcie4"), topology::preset("3*nvpairs4"), uneven(), racks(2, 2, 2), one_nic(),
+        in_a_row(3, 2, {4, 4, 4}), with_rates({20, 12, 20, 20, 15})})
     for_every_composite(machine, [&](const compose::Composite& composite) {
       const schedule::ChunkEnds ends = schedule::ends(composite.collective, composite.ranks(), composite.root, 0);
       const bool by_trees =
@@ -362,6 +363,23 @@ TEST_CASE("trees of roots that are no trees, or not of each root of one group, a
             }),
             "which serve one");
   }
+}
+
+TEST_CASE("leaves that do not fit their trees, are roots, or are no leaves of one group's AllReduce are refused") {
+  const auto good = one_of(with_rates({20, 12, 20, 20, 15}), Collective::allreduce, "levels/leaves-doubling");
+  REQUIRE(good.tiers.front().leaves.size() > 1);
+  REQUIRE_NOTHROW(compose::verify(good));
+  const auto changed = [&](const auto& change) {
+    auto composite = good;
+    change(composite);
+    return composite;
+  };
+  refused(changed([](auto& one) { one.tiers[0].leaves.push_back(1); }), "of each tree how many leaves");
+  refused(changed([](auto& one) { one.tiers[0].leaves[0] = 5; }), "of 5 members are leaves");
+  refused(changed([](auto& one) { one.tiers[0].leaves[0] = -1; }), "of 5 members are leaves");
+  refused(changed([](auto& one) { one.tiers[0].leaves[0] = 4; }), "is a leaf");
+  refused(changed([](auto& one) { one.root_hosts.push_back(1); }), "root host 1 is a leaf");
+  refused(changed([](auto& one) { one.collective = Collective::broadcast; }), "which only one group of an AllReduce");
 }
 
 namespace {

@@ -53,18 +53,24 @@ TEST_CASE("the closed form's busiest link is about that of the flat form where h
 
 // Its host is of the kind of the others, whose links are equal. Where it is the root of less data, it passes less.
 TEST_CASE("the closed form's busiest link is that of the flat form where one host has slower NICs") {
-  for (const std::vector<double>& rates : {std::vector<double>{20, 20, 20, 20, 10}, {10, 20, 20, 20, 20, 20, 10}}) {
+  int with_leaves = 0;
+  for (const std::vector<double>& rates :
+       {std::vector<double>{20, 20, 20, 20, 10}, {10, 20, 20, 20, 20, 20, 10}, {20, 15, 20, 20, 20, 20, 12}}) {
     portfolio::CompositePlanner planner(with_rates(rates));
     for (const Collective collective : {Collective::allreduce, Collective::allgather})
       for (const auto& one : planner.candidates(collective, 0)) {
-        if (!one.name().starts_with("levels/direct") && !one.name().starts_with("levels/ring")) continue;
+        const bool leaves = one.name().starts_with("levels/leaves");
+        with_leaves += leaves ? 1 : 0;
+        if (!leaves && !one.name().starts_with("levels/direct") && !one.name().starts_with("levels/ring")) continue;
+        if (leaves && one.composite->frames == 1) continue;  // not all leaves of a root
         const double flat = schedule::busiest_us_per_byte(compose::expand(*one.composite));
         INFO(one.name() << " for " << info(collective).name << " of " << rates.size()
                         << " hosts: " << one.cost.busy_us(1) / flat);
-        CHECK(one.cost.busy_us(1) > 0.98 * flat);
-        CHECK(one.cost.busy_us(1) < 1.02 * flat);
+        CHECK(one.cost.busy_us(1) > 0.95 * flat);
+        CHECK(one.cost.busy_us(1) < 1.05 * flat);
       }
   }
+  CHECK(with_leaves > 10);
 }
 
 // A connection has few slots: on a fast link with long latency one alone leaves gaps, and many that share it do not.

@@ -126,6 +126,11 @@ void change(compose::RootHost& root, Random& random) {
 
 void change(compose::Tier& tier, Random& random) {
   auto& group = tier.groups[one_of(random, tier.groups.size())];
+  if (!tier.leaves.empty() && one_of(random, 3) == 0) {
+    tier.leaves[one_of(random, tier.leaves.size())] = any(random, group.size());
+    if (one_of(random, 4) == 0) tier.leaves.pop_back();
+    return;
+  }
   std::vector<compose::Tree>& trees = tier.of_roots.empty() || one_of(random, 4) == 0
                                           ? tier.shapes.begin()->second
                                           : tier.of_roots[one_of(random, tier.of_roots.size())];
@@ -245,7 +250,7 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
   for (const topology::Topology& machine :
        {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(),
         with_nics(topology::preset("pcie4"), {{1, 2}, {0, 2}, {1, 2}}, 20), racks(2, 2, 2),
-        in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast(), rails_of_pairs()})
+        in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast(), rails_of_pairs(), with_rates({20, 12, 20, 15})})
     for_every_composite(machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);

@@ -19,7 +19,8 @@ std::vector<topology::Topology> machines() {
           in_a_row(5, 3, {20, 5, 10, 5}),
           racks(4, 3, 2),
           racks(3, 2, 1),
-          in_a_row(6, 2, {5, 5, 5, 5, 5, 5})};
+          in_a_row(6, 2, {5, 5, 5, 5, 5, 5}),
+          with_rates({20, 12, 20, 20, 15, 20})};
 }
 
 // Two hosts of two devices on switches of their own, beside one host with a NIC on each of them.

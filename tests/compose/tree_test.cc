@@ -85,5 +85,27 @@ TEST_CASE("with several trees no member sends more than it receives, and none is
     }
 }
 
+TEST_CASE("leaves hang evenly on the other members, which stand as without them") {
+  for (const compose::Shape shape : {compose::Shape::ring, compose::Shape::doubling, compose::Shape::grid})
+    for (const int members : {1, 2, 7, 20})
+      for (const int leaves : {0, 1, 3, 20, 50}) {
+        const compose::Tree tree = compose::trees(shape, members).front();
+        const compose::Tree more = compose::with_leaves(tree, leaves);
+        INFO(members << " members and " << leaves << " leaves in shape " << compose::name(shape));
+        REQUIRE(more.size() == members + leaves);
+        CHECK(std::equal(tree.parent.begin(), tree.parent.end(), more.parent.begin()));
+        CHECK(std::equal(tree.step.begin(), tree.step.end(), more.step.begin()));
+        std::vector<int> hung(static_cast<std::size_t>(members), 0);
+        for (std::size_t leaf = tree.parent.size(); leaf < more.parent.size(); ++leaf) {
+          const int parent = more.parent[leaf];
+          REQUIRE((parent >= 0 && parent < members));
+          CHECK(more.step[leaf] > tree.step[static_cast<std::size_t>(parent)]);
+          ++hung[static_cast<std::size_t>(parent)];
+        }
+        const auto [least, most] = std::minmax_element(hung.begin(), hung.end());
+        CHECK(*most - *least <= 1);
+      }
+}
+
 }  // namespace
 }  // namespace sccl

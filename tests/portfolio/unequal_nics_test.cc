@@ -10,6 +10,8 @@
 #include "portfolio/host/entries.h"
 #include "portfolio/links/shares.h"
 #include "schedule/proof/verify.h"
+#include "schedule/simulation/simulate.h"
+#include "simulation_options.h"
 #include "topology/formats/load.h"
 #include "topology/presets.h"
 
@@ -78,6 +80,32 @@ TEST_CASE("hosts with slow links and unequal NICs come near their bound") {
   for (const Collective collective : kCopiesAndSums) {
     INFO(info(collective).name);
     CHECK(times_bound(machine, collective, machine.ranks - 1) < (info(collective).rooted ? 2.5 : 1.9));
+  }
+}
+
+TEST_CASE("one host with few NICs, or with slow ones, makes a long AllReduce no slower than its NICs are") {
+  for (const double slow : {10.0, 12.0, 22.0}) {
+    topology::Topology machine;
+    machine.name = "a slow host";
+    machine.ranks = 36;
+    machine.switches = 19;
+    for (Rank rank = 0; rank < machine.ranks; ++rank) {
+      join(machine, rank, machine.ranks + rank / 2, 200, topology::LinkClass::nvlink);
+      join(machine, rank, machine.ranks + 18, rank / 2 == 5 ? slow : 25, topology::LinkClass::net);
+    }
+    const double bytes = 256 << 20;
+    const auto all = portfolio::CompositePlanner(machine).candidates(Collective::allreduce, 0);
+    const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+    const auto cluster = topology::cluster_of(machine);
+    const double bound = compose::bounds(machine, cluster, Collective::allreduce, 0, bytes).front().us;
+    const double slice = best.cost.good_slice(bytes, 128 * 1024);
+    const double closed = best.cost.time_us(bytes, slice) / bound;
+    const double simulated =
+        schedule::simulate(compose::expand(*best.composite), sccl_test::moved_in_lanes(bytes, slice)).time_us / bound;
+    INFO(best.name() << " beside NICs of " << slow << " GB/s: " << closed << " and " << simulated);
+    CHECK(best.name().starts_with("levels/leaves"));
+    CHECK(closed < 1.15);
+    CHECK(simulated < 1.15);
   }
 }
 

@@ -214,22 +214,13 @@ class Loads {
         if (everyone_receives()) pass(above, host, bytes, step, entries[at(host)]);
       }
     }
-    // Only some of the equal hosts were examined: spread their loads over all. Not where only some hosts are roots of
-    // an AllReduce, since these pass more than the others.
-    if (static_cast<int>(chunks.size()) < hosts_ && !by_several_trees(composite_) && all_are_roots() &&
-        !info(composite_.collective).rooted && composite_.kinds.size() == 1)
+    // Only some of the chunks were examined: spread the loads of hosts over those that are equally busy.
+    for (const std::vector<int>& hosts : equally_busy(composite_, static_cast<int>(chunks.size())))
       for (std::vector<double>* bytes : {&out_, &in_}) {
         double sum = 0;
-        for (const double one : *bytes) sum += one;
-        std::fill(bytes->begin(), bytes->end(), sum / hosts_);
+        for (const int host : hosts) sum += (*bytes)[at(host)];
+        for (const int host : hosts) (*bytes)[at(host)] = sum / static_cast<double>(hosts.size());
       }
-  }
-
-  // Whether every host is the root of as much data.
-  bool all_are_roots() const {
-    return composite_.collective != Collective::allreduce ||
-           (roots_at_.front() > 0 &&
-            std::ranges::all_of(roots_at_, [&](double one) { return one == roots_at_.front(); }));
   }
 
   void pass_butterfly() {

@@ -1,7 +1,9 @@
 #include "compose/cost/representatives.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <utility>
 
 namespace sccl::compose {
 namespace {
@@ -40,7 +42,51 @@ int turn_of_trees(const Composite& composite) {
   return static_cast<int>(turn);
 }
 
+// Whether each of these hosts is as often the root of an AllReduce as the others.
+bool equally_often_roots(const Composite& composite, const std::vector<int>& hosts) {
+  std::vector<int> roots(composite.hosts.size(), 0);
+  for (const int host : composite.root_hosts) ++roots[static_cast<std::size_t>(host)];
+  const auto of = [&](int host) { return roots[static_cast<std::size_t>(host)]; };
+  return of(hosts.front()) > 0 && std::ranges::all_of(hosts, [&](int host) { return of(host) == of(hosts.front()); });
+}
+
+// Members that turn are roots in turn. Of the others those are alike that turn with as many trees.
+std::vector<std::vector<int>> classes_by_leaves(const Tier& tier) {
+  const std::vector<int>& members = tier.groups.front();
+  std::vector<int> leaves = tier.leaves;
+  leaves.push_back(0);
+  std::ranges::sort(leaves, std::greater<>());
+  const auto repeated = std::ranges::unique(leaves);
+  leaves.erase(repeated.begin(), repeated.end());
+  std::vector<std::vector<int>> classes;
+  auto first = members.begin();
+  for (const int count : leaves) {
+    if (members.end() - count != first) classes.emplace_back(first, members.end() - count);
+    first = members.end() - count;
+  }
+  return classes;
+}
+
 }  // namespace
+
+std::vector<std::vector<int>> equally_busy(const Composite& composite, int examined) {
+  const Tier& tier = composite.tiers.front();
+  const bool both_ways = composite.collective == Collective::allreduce;
+  if (info(composite.collective).rooted) return {};
+  if (!tier.leaves.empty()) {
+    const bool entries = std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); });
+    auto classes = classes_by_leaves(tier);
+    if (entries || !equally_often_roots(composite, classes.front())) return {};
+    return classes;
+  }
+  const auto hosts = static_cast<int>(composite.hosts.size());
+  if (examined >= hosts || by_several_trees(composite) || composite.kinds.size() > 1) return {};
+  std::vector<int> all(composite.hosts.size());
+  std::iota(all.begin(), all.end(), 0);
+  // Of an AllReduce roots may pass more than the others.
+  if (both_ways && !equally_often_roots(composite, all)) return {};
+  return {std::move(all)};
+}
 
 bool by_several_trees(const Composite& composite) {
   if (composite.collective != Collective::allreduce || composite.meeting != Meeting::trees) return false;

@@ -16,4 +16,8 @@ bool by_several_trees(const Composite& composite);
 // are examined: the others are equal. Not for unicast chunks, nor for a butterfly.
 std::vector<std::pair<ChunkId, double>> representatives(const Composite& composite, const Routes& routes);
 
+// Lists of hosts that pass as much as one another over all chunks, of which so many were examined. None where that is
+// not known, or every host is the root of a chunk that was examined.
+std::vector<std::vector<int>> equally_busy(const Composite& composite, int examined);
+
 }  // namespace sccl::compose

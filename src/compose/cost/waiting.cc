@@ -43,6 +43,7 @@ constexpr double kAllAtOnceInRacks = 0.45;
 constexpr double kOneWayInRacks = 0.25;  // the same of AllGather and ReduceScatter, of sums or copies alone
 constexpr double kMeetingInGrid = 1.8;   // with few frames hosts get sums and copies of several columns at once
 constexpr double kMeeting = 0.4;         // sums meet copies when the steps of frames are so many times those of a chunk
+constexpr double kLeaves = 1;            // of a frame
 // Of chunks that return: times the busiest link's time for a frame, and the number of devices to the power 5/4.
 constexpr double kReturning = 0.9;
 constexpr double kChildren = 0.03;  // of a host, which it sends one chunk one after the other
@@ -140,7 +141,9 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
   const double longest = is_shape(composite, is_grid) ? kMeetingInGrid : 1;
   const double until_they_meet =
       steps_of_frames > 0 ? std::min(longest, kMeeting * steps_of_chunk(composite, routes) / steps_of_frames) : longest;
-  return std::max(fitted, (one_after_the_other - most) * until_they_meet);
+  // Leaves get nothing while the first frame is summed, and have nothing to send while the last one is copied.
+  const double of_leaves = composite.tiers.front().leaves.empty() ? 0 : kLeaves * network / composite.frames;
+  return std::max(fitted, (one_after_the_other - most) * until_they_meet) + of_leaves;
 }
 
 double waiting_for_returns_us_per_byte(const Composite& composite, const Cost& cost) {

@@ -167,6 +167,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.strand = chunk / most_ports_;
     ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
     ends.root_turn = part.frame * pieces_ + chunk;
+    ends.leaf_turn = ends.strand + part.frame;
     ends.local_turn = ends.strand + part.frame * strands();
     return ends;
   };
@@ -242,64 +243,6 @@ int Routes::root_host(const Ends& ends) const {
   return composite_.root_hosts[at(ends.tree_turn) % composite_.root_hosts.size()];
 }
 
-// Strands take a host's chunks in turn, too. The port is added so that a tree has all of these chunks: they enter hosts
-// at different devices, and each host passes on the chunks of one tree. Frames take trees in turn for the same reason.
-const Tree& Routes::tree(int tier, int group, int root_host, const Ends& ends) const {
-  const Tier& one = composite_.tiers[at(tier)];
-  if (!one.of_roots.empty()) {
-    const auto& own = one.of_roots[at(root_index(tier, group, root_host, ends))];
-    return own[at(ends.tree_turn) % own.size()];
-  }
-  const auto& shapes = one.shapes.at(static_cast<int>(one.groups[at(group)].size()));
-  return shapes[at(ends.tree_turn + ends.turn % most_ports_) % shapes.size()];
-}
-
-// The root member of a group: the member with the root host, else the member that leads for this chunk.
-int Routes::root_index(int tier, int group, int root_host, const Ends& ends) const {
-  const Place& root = places_[at(tier)][at(root_host)];
-  if (root.group == group) return root.index;
-  const auto& members = composite_.tiers[at(tier)].groups[at(group)];
-  // The same index as the root host's member in its own group, so that equal groups connect at equal places. Strands
-  // move on.
-  const bool one_root = info(composite_.collective).rooted;
-  return (root.index + (one_root ? ends.strand : 0)) % static_cast<int>(members.size());
-}
-
-int Routes::position(int tier, int host, int root_host, const Ends& ends) const {
-  const Place& place = places_[at(tier)][at(host)];
-  const int size = static_cast<int>(composite_.tiers[at(tier)].groups[at(place.group)].size());
-  return (place.index - root_index(tier, place.group, root_host, ends) + size) % size;
-}
-
-// The host at which a member of a tier's group exchanges data with the others.
-int Routes::lead_host(int tier, int member, int root_host, const Ends& ends) const {
-  for (int below = tier - 1; below >= 0; --below) {
-    const auto& members = composite_.tiers[at(below)].groups[at(member)];
-    member = members[at(root_index(below, member, root_host, ends))];
-  }
-  return member;
-}
-
-std::pair<int, Step> Routes::parent(ChunkId chunk, int host) const {
-  const Part one = part(chunk);
-  const Ends of = ends(one);
-  return parent(host, root_host(of), of);
-}
-
-std::pair<int, Step> Routes::parent(int host, int root_host, const Ends& ends) const {
-  for (int tier = 0; tier < static_cast<int>(composite_.tiers.size()); ++tier) {
-    const int here = position(tier, host, root_host, ends);
-    if (here == 0) continue;
-    const int group = places_[at(tier)][at(host)].group;
-    const auto& members = composite_.tiers[at(tier)].groups[at(group)];
-    const Tree& shape = tree(tier, group, root_host, ends);
-    const int size = static_cast<int>(members.size());
-    const int index = (shape.parent[at(here)] + root_index(tier, group, root_host, ends)) % size;
-    return {lead_host(tier, members[at(index)], root_host, ends), tier_start_[at(tier)] + shape.step[at(here)]};
-  }
-  return {-1, -1};
-}
-
 void Routes::for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const {
   const Part one = part(chunk);
   const Ends of = ends(one);
@@ -313,11 +256,10 @@ void Routes::children(int host, int root_host, const Ends& ends, Visit&& visit) 
     const int group = places_[at(tier)][at(host)].group;
     const auto& members = composite_.tiers[at(tier)].groups[at(group)];
     const Tree& shape = tree(tier, group, root_host, ends);
-    const int size = static_cast<int>(members.size());
-    const int root = root_index(tier, group, root_host, ends);
+    const Circle turn = circle(tier, group, root_host, ends);
     for (int i = shape.first[at(here)]; i < shape.first[at(here) + 1]; ++i) {
       const int child = shape.children[at(i)];
-      visit(lead_host(tier, members[at((child + root) % size)], root_host, ends),
+      visit(lead_host(tier, members[at(turn.index(child))], root_host, ends),
             tier_start_[at(tier)] + shape.step[at(child)]);
     }
     if (here != 0) return;

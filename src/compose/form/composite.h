@@ -86,6 +86,11 @@ struct Host {
 // Whether all hosts have as many ports.
 bool equal_ports(const std::vector<Host>& hosts);
 
+// Leaves. A host with a smaller part of the NICs than others should pass less of an AllReduce than these. It is no
+// root, and stands at the end of its group, whose last members do not turn round with the others: there it hangs on
+// another member, to which it sends its sum, and from which it gets the result, each once. A tier with leaves is the
+// only one and has one group.
+//
 // Trees of roots. Where members are joined unevenly, a line of hosts for example, no one shape serves all roots: each
 // root has trees of its own, packed for all roots together (portfolio/composites/outer_trees.h). A tier with such trees
 // is the only one and has one group. Their size grows with the square of the members: there are few.
@@ -93,6 +98,8 @@ struct Tier {
   std::vector<std::vector<int>> groups;     // members: hosts at tier 0, else groups of the tier below
   Shape shape = Shape::doubling;            // for display
   std::map<int, std::vector<Tree>> shapes;  // by number of members
+  // AllReduce: of each tree in `shapes`, so many of the last members do not turn. Empty: all turn.
+  std::vector<int> leaves = {};
   // By index of the root member in the group: the trees that its chunks take in turn. Empty: shapes serve all roots.
   std::vector<std::vector<Tree>> of_roots = {};
 };
@@ -273,6 +280,7 @@ class Routes {
     int strand;          // index among the port's chunks of one frame, counted over all of them
     int tree_turn;       // which of the trees that chunks take in turn, counted over all
     int root_turn = 0;   // index in Composite::root_turns
+    int leaf_turn = 0;   // which of the trees that have leaves
     int near_turn = 0;   // in Host::near
     int local_turn = 0;  // index in the turns of HostKind
   };
@@ -297,6 +305,15 @@ class Routes {
   const Tree& tree(int tier, int group, int root_host, const Ends& ends) const;
   int turn_of_frames() const;
   int root_index(int tier, int group, int root_host, const Ends& ends) const;
+  // Members of a group as they stand in a chunk's tree: those before the leaves are turned round to the root.
+  struct Circle {
+    int root;
+    int size;  // without leaves
+    int position(int index) const { return index >= size ? index : (index - root + size) % size; }
+    int index(int position) const { return position >= size ? position : (position + root) % size; }
+  };
+  std::size_t shape_index(const Tier& tier, std::size_t shapes, const Ends& ends) const;
+  Circle circle(int tier, int group, int root_host, const Ends& ends) const;
   int position(int tier, int host, int root_host, const Ends& ends) const;
   int lead_host(int tier, int member, int root_host, const Ends& ends) const;
   int last_host(int root_host, const Ends& ends) const;

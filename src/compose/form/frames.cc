@@ -37,6 +37,7 @@ int Routes::turn_of_frames() const {
   }
   if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
   if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
+  for (const Tier& tier : composite_.tiers) take(tier.leaves.size(), 1);
   if (owners() == 1 && !entries) return static_cast<int>(turn);
   const std::size_t by = owners() > 1 ? at(pieces_) : 1;
   for (const Tier& tier : composite_.tiers) {

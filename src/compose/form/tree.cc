@@ -222,6 +222,19 @@ Tree one_by_one(Tree tree) {
   return tree;
 }
 
+// As the others turn round, each of them has all positions: all pass on as much. One leaf is the last of a ring.
+Tree with_leaves(const Tree& tree, int leaves) {
+  Tree result = tree;
+  const std::int64_t members = tree.size();
+  for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
+    const std::int64_t parent = members - 1 - leaf * members / leaves;
+    result.parent.push_back(static_cast<int>(parent));
+    result.step.push_back(tree.step[static_cast<std::size_t>(parent)] + 1);
+  }
+  index_children(result);
+  return result;
+}
+
 int base_of(Shape shape, int members) {
   if (shape == Shape::doubling) return 2;
   if (shape == Shape::quadrupling) return 4;

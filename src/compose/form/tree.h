@@ -61,6 +61,9 @@ inline bool is_chain(Shape shape) { return shape == Shape::ring || shape == Shap
 // place twice. k is the least with which the trees are no deeper than the shape's name says.
 std::vector<Tree> trees(Shape shape, int members);
 
+// The tree with so many members more, which get the data last: after its own ones, and hung evenly on these.
+Tree with_leaves(const Tree& tree, int leaves);
+
 // In each step of such a shape the number of members that have the data grows so many times. Of two_steps and
 // three_steps: the least number whose second or third power is at least `members`. 0 for other shapes.
 int base_of(Shape shape, int members);

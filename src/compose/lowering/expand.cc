@@ -60,7 +60,8 @@ schedule::Schedule expand(const Composite& composite) {
 
 bool same_sends(const Composite& a, const Composite& b) {
   const auto same_tier = [](const Tier& one, const Tier& other) {
-    return one.groups == other.groups && one.shapes == other.shapes && one.of_roots == other.of_roots;
+    return one.groups == other.groups && one.shapes == other.shapes && one.leaves == other.leaves &&
+           one.of_roots == other.of_roots;
   };
   return a.collective == b.collective && a.root == b.root && a.topology == b.topology &&
          a.chunks_per_rank == b.chunks_per_rank && a.frames == b.frames && a.frame_steps == b.frame_steps &&

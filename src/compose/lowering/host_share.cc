@@ -151,7 +151,9 @@ bool may_turn(const Composite& composite) {
                       (collective == Collective::allreduce && composite.meeting == Meeting::trees &&
                        composite.root_hosts.size() == composite.hosts.size());
   if (!serves || composite.order != nullptr || composite.tiers.empty() || all_at_once_in_racks(composite)) return false;
-  if (std::ranges::any_of(composite.tiers, [](const Tier& tier) { return !tier.of_roots.empty(); })) return false;
+  if (std::ranges::any_of(composite.tiers,
+                          [](const Tier& tier) { return !tier.of_roots.empty() || !tier.leaves.empty(); }))
+    return false;
   const Host& first = composite.hosts.front();
   return std::ranges::all_of(composite.hosts, [&](const Host& host) {
     return host.kind == first.kind && host.ports == first.ports && host.near == first.near &&

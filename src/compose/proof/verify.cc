@@ -357,6 +357,26 @@ void check_trees_of_roots(const Composite& composite, std::size_t index) {
   }
 }
 
+// Members before the leaves are turned round to the root, which is one of them.
+void check_leaves(const Composite& composite, std::size_t index) {
+  const Tier& tier = composite.tiers[index];
+  if (tier.leaves.empty()) return;
+  if (composite.collective != Collective::allreduce || composite.tiers.size() != 1 || tier.groups.size() != 1 ||
+      !tier.of_roots.empty())
+    refuse(composite, "tier {} of {} has leaves, which only one group of an AllReduce may have", index,
+           composite.tiers.size());
+  const std::vector<int>& members = tier.groups.front();
+  if (tier.leaves.size() != tier.shapes.at(static_cast<int>(members.size())).size())
+    refuse(composite, "tier {} does not say of each tree how many leaves it has", index);
+  const auto [least, most] = std::ranges::minmax(tier.leaves);
+  if (least < 0 || most >= static_cast<int>(members.size()))
+    refuse(composite, "tier {}: {} to {} of {} members are leaves", index, least, most, members.size());
+  std::vector<bool> is_leaf(members.size(), false);
+  for (auto member = members.end() - most; member != members.end(); ++member) is_leaf[at(*member)] = true;
+  for (const int root : composite.root_hosts.empty() ? std::vector<int>{0} : composite.root_hosts)
+    if (is_leaf[at(root)]) refuse(composite, "tier {}: root host {} is a leaf", index, root);
+}
+
 void check_tiers(const Composite& composite) {
   int members = static_cast<int>(composite.hosts.size());
   for (std::size_t index = 0; index < composite.tiers.size(); ++index) {
@@ -371,6 +391,7 @@ void check_tiers(const Composite& composite) {
     for (const auto& [size, shapes] : tier.shapes)
       for (const Tree& tree : shapes) check_tree(composite, index, tree, size);
     check_trees_of_roots(composite, index);
+    check_leaves(composite, index);
     members = static_cast<int>(tier.groups.size());
   }
   if (members != 1) refuse(composite, "the top tier leaves {} groups that nothing joins", members);

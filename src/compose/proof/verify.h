@@ -25,6 +25,9 @@
 //      A tier may instead have trees for each root (Tier::of_roots): then it is the only one and has one group, every
 //      member has a tree at least, each of which passes the same checks. All hosts find a chunk's tree by the same
 //      function of its number and its root host, so they agree on it.
+//      The last members of an only group may stand still while the others turn round (Tier::leaves). Each count of them
+//      belongs to one tree, and no root host is among them. So positions are a permutation of the members with the root
+//      host at position 0 again, for every chunk the same one for all hosts.
 //   5. Steps. In the mirrored order a host's devices have reduced, and its children's partial sums have arrived, before
 //      its port sends; copies leave a port after they arrived there. This follows from 4 and from the depths that
 //      Routes takes over all kinds, and needs no check of its own. A device's partial sum left by `in` is overwritten

@@ -72,6 +72,7 @@ struct CompositePlanner::Variant {
   std::size_t level;
   Shape shape = Shape::direct;
   bool racks = false;
+  bool leaves = false;  // hosts with few NICs pass data on to none
   Meeting meeting = Meeting::trees;
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   Framing frames{};
@@ -247,6 +248,18 @@ std::vector<int> CompositePlanner::root_hosts(Shape shape, bool racks) const {
 
 namespace {
 
+// The sums of long ways begin at leaves. Where the first chunks come to their roots late, leaves get data late as well.
+bool has_good_leaves(Shape shape, const Framing& framing) {
+  const bool few_steps = !compose::is_chain(shape) && !several_trees(shape) && shape != Shape::direct;
+  return few_steps && (framing.steps > 0 || framing.frames == 1);
+}
+
+// The members that are never leaves.
+std::vector<int> roots_beside_leaves(const compose::Tier& tier) {
+  const std::vector<int>& members = tier.groups.front();
+  return {members.begin(), members.end() - std::ranges::max(tier.leaves)};
+}
+
 // Nothing returns to the root's host.
 compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
@@ -299,7 +312,10 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.pace_across = variant.across;
   }
   composite.meeting = variant.meeting;
-  composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
+  if (variant.leaves)
+    composite.tiers = {tier_with_leaves(variant.shape)};
+  else
+    composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
   if (variant.outer != nullptr) {
     std::ranges::sort(composite.tiers.front().groups.front());  // the order in which its trees number hosts
     composite.tiers.front().of_roots = variant.outer->of_roots;
@@ -345,6 +361,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
       break;
     default:
       composite.root_hosts = variant.outer != nullptr       ? variant.outer->root_hosts
+                             : variant.leaves               ? roots_beside_leaves(composite.tiers.front())
                              : several_trees(variant.shape) ? root_hosts_of_trees(composite)
                                                             : root_hosts(variant.shape, variant.racks);
       composite.chunks_per_rank = chunks_of_buffer(composite, evenly);
@@ -385,8 +402,11 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                : by_devices              ? "scattered-"
                                : by_ports                ? "ports-"
                                                          : "";
-  composite.name = fmt::format("levels/{}{}{}{}{}", variant.racks ? "racks-" : "", variant.by_turns ? "turns-" : "",
-                               variant.all_nics ? "nics-" : "", way, shape);
+  composite.name = fmt::format("levels/{}{}{}{}{}",
+                               variant.racks    ? "racks-"
+                               : variant.leaves ? "leaves-"
+                                                : "",
+                               variant.by_turns ? "turns-" : "", variant.all_nics ? "nics-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames.staggered) {
     composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
@@ -401,7 +421,9 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   compose::Cost cost = costs_->cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {
+    const double of_leaves = cost.waiting_us_per_byte;
     cost = cost.without_waiting();
+    if (variant.leaves) cost.waiting_us_per_byte = of_leaves;
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
   result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
@@ -460,6 +482,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           add(result, {.collective = collective, .root = root, .level = level, .pairs = true, .across = across});
       continue;
     }
+    const bool may_have_leaves = collective == Collective::allreduce && !leaves_.empty() && !has_own_data(level);
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
@@ -476,6 +499,11 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
           if (frames.frames == 1 || !one_root) add(result, variant);
+          if (may_have_leaves && !racks && has_good_leaves(shape, frames)) {
+            variant.leaves = true;
+            add(result, variant);
+            variant.leaves = false;
+          }
           if (one_root && !simulated() && frames.frames > 1 && !sends_once) continue;  // frames are for long data
           if (of_blocks && some_nics) {
             variant.by_turns = true;

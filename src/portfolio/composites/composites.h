@@ -97,6 +97,8 @@ class CompositePlanner {
   std::vector<std::vector<int>> ports_near(const compose::Host& host, int links, const std::vector<double>& nics);
   void plan_racks();
   std::vector<int> root_hosts(compose::Shape shape, bool racks) const;
+  void plan_leaves();
+  compose::Tier tier_with_leaves(compose::Shape shape) const;
 
   std::shared_ptr<const topology::Topology> topology_;
   std::shared_ptr<const topology::Cluster> cluster_;
@@ -125,6 +127,9 @@ class CompositePlanner {
   bool shares_rails_ = true;               // all hosts have a network in common: else no composite of hosts exists
   std::vector<int> host_order_;            // in which shapes take hosts
   std::vector<double> host_gbytes_per_s_;  // total of a host's NICs
+  // Of an AllReduce, where hosts with few NICs should pass less than others: compose::Tier::leaves, and a group that
+  // ends with these hosts. Else empty.
+  std::vector<int> leaves_, leaves_last_;
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others
 };
 

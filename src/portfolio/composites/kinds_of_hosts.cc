@@ -1,6 +1,7 @@
 // What is known of a cluster's hosts before any collective is planned: their NICs, kinds and ports, and their racks.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -23,14 +24,113 @@ constexpr std::ptrdiff_t kMostKindsOfPorts = 4;
 constexpr std::ptrdiff_t kMostKindsOfFewPorts = 8;
 constexpr int kFewPorts = 8;
 constexpr double kLessBusy = 0.9;
-constexpr std::size_t kMostLeaves = 1024;  // switches, between which ways are looked at
+constexpr std::size_t kMostLeafSwitches = 1024;  // between which ways are looked at
 constexpr std::size_t kMostKindsOfPairs = 64;
 
 std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
   return links.ranks <= kFewPorts ? kMostKindsOfFewPorts : kMostKindsOfPorts;
 }
 
+// Hosts with NICs of about one rate.
+struct Class {
+  double rate = 0;
+  int hosts = 0;
+  int turns = 0;  // in which they are leaves
+};
+
+// Of all turns together.
+class Leaves {
+ public:
+  Leaves(std::vector<Class> classes, int hosts, int turns)
+      : classes_(std::move(classes)), hosts_(hosts), turns_(turns) {
+    // Whoever takes longest is a leaf in one more turn; those with slower NICs are leaves no less often.
+    std::vector<Class> best = classes_;
+    least_us_ = longest().first;
+    for (;;) {
+      const std::size_t slowest = longest().second;
+      if (slowest + 1 >= classes_.size() || classes_[slowest].turns == turns_) break;
+      const int more = ++classes_[slowest].turns;
+      for (std::size_t slower = 0; slower < slowest; ++slower)
+        classes_[slower].turns = std::max(classes_[slower].turns, more);
+      if (const double us = longest().first; us < least_us_) {
+        least_us_ = us;
+        best = classes_;
+      }
+    }
+    classes_ = std::move(best);
+  }
+
+  double us() const { return least_us_; }
+
+  // By turn.
+  std::vector<int> counts() const {
+    std::vector<int> result(at(turns_), 0);
+    for (const Class& one : classes_)
+      for (int turn = 0; turn < one.turns; ++turn) result[at(in_order(turn))] += one.hosts;
+    return result;
+  }
+
+ private:
+  // Evenly over powers of two.
+  int in_order(int turn) const { return 5 * turn % turns_; }
+
+  // A leaf passes all data once in each direction. What leaves do not pass the others do.
+  std::pair<double, std::size_t> longest() const {
+    std::vector<double> others;
+    for (const int count : counts()) others.push_back(2 + (count - 2.0) / (hosts_ - count));
+    std::pair<double, std::size_t> result{0, 0};
+    for (std::size_t index = 0; index < classes_.size(); ++index) {
+      double load = classes_[index].turns;
+      for (int turn = classes_[index].turns; turn < turns_; ++turn) load += others[at(in_order(turn))];
+      result = std::max(result, {load / turns_ / classes_[index].rate, index});
+    }
+    return result;
+  }
+
+  std::vector<Class> classes_;  // slowest first
+  int hosts_;
+  int turns_;
+  double least_us_ = 0;
+};
+
 }  // namespace
+
+// In shapes that turn round to each root all hosts pass about twice the data, however fast their NICs are.
+void CompositePlanner::plan_leaves() {
+  constexpr double kAlike = 1.01;
+  constexpr double kClearlyLess = 0.97;
+  constexpr double kNearlyLeast = 1.02;
+  const auto hosts = static_cast<int>(hosts_.size());
+  const auto rate = [&](int host) { return host_gbytes_per_s_[at(host)]; };
+  leaves_last_ = host_order_;
+  std::ranges::stable_sort(leaves_last_, std::greater<>(), rate);
+  std::vector<Class> classes;
+  for (int place = hosts - 1; place >= 0; --place) {
+    const double one = rate(leaves_last_[at(place)]);
+    if (classes.empty() || one > kAlike * classes.back().rate) classes.push_back({one});
+    ++classes.back().hosts;
+  }
+  if (classes.size() < 2 || classes.front().rate <= 0) return leaves_last_.clear();
+  std::vector<Leaves> all;
+  for (const int turns : {1, 2, 4, 8}) all.emplace_back(classes, hosts, turns);
+  const double least_us = std::ranges::min(all, {}, &Leaves::us).us();
+  const double all_alike_us = 2 * (1 - 1.0 / hosts) / classes.front().rate;
+  if (least_us > kClearlyLess * all_alike_us) return leaves_last_.clear();
+  leaves_ = std::ranges::find_if(all, [&](const Leaves& one) { return one.us() <= kNearlyLeast * least_us; })->counts();
+  // Those that are never leaves in the order of the network.
+  const int never = hosts - std::ranges::max(leaves_);
+  std::vector<bool> turns(at(hosts), false);
+  for (int place = 0; place < never; ++place) turns[at(leaves_last_[at(place)])] = true;
+  std::ranges::copy_if(host_order_, leaves_last_.begin(), [&](int host) { return turns[at(host)]; });
+}
+
+compose::Tier CompositePlanner::tier_with_leaves(compose::Shape shape) const {
+  compose::Tier tier{{leaves_last_}, shape, {}, leaves_};
+  const auto hosts = static_cast<int>(hosts_.size());
+  for (const int count : leaves_)
+    tier.shapes[hosts].push_back(compose::with_leaves(compose::trees(shape, hosts - count).front(), count));
+  return tier;
+}
 
 void CompositePlanner::plan_hosts() {
   const std::vector<PortsOfHost> all = all_ports();
@@ -43,6 +143,7 @@ void CompositePlanner::plan_hosts() {
   plan_pairs();
   outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
   plan_racks();
+  plan_leaves();
   plain_ = levels_;
 }
 
@@ -109,7 +210,7 @@ void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
     if (!on_rails) return;
     ports = *std::move(on_rails);
   }
-  if (leaves.size() < 2 || leaves.size() > kMostLeaves) return;
+  if (leaves.size() < 2 || leaves.size() > kMostLeafSwitches) return;
   const schedule::EdgeIndex& edges = costs_->edges();
   const auto us_per_byte = [&](const topology::Edge& edge) {
     const double rate = edges[edges.find(edge)].gbytes_per_s;
