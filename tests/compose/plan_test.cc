@@ -10,6 +10,7 @@
 #include "compose/lowering/expand.h"
 #include "compose/proof/verify.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/composites/ranked.h"
 #include "portfolio/composites/shapes.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/cost.h"

@@ -10,6 +10,7 @@
 
 #include "compose/bounds/bound.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/composites/ranked.h"
 #include "topology/symmetry/cluster.h"
 
 using namespace sccl;

@@ -10,6 +10,7 @@
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/composites/ranked.h"
 #include "schedule/simulation/simulate.h"
 #include "simulation_options.h"
 

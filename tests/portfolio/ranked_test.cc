@@ -128,6 +128,21 @@ TEST_CASE("hosts that are unlike, or a root's trees that are no other's, have no
     CHECK(served({in_racks(alike, {2, 2, 2}, 100), Collective::allgather}) > 0);
     CHECK(served({in_racks(alike, {4, 2}, 100), Collective::allgather}) == 0);
   }
+  SECTION("two racks, one of which has a slower link") {
+    topology::Topology slower = in_racks(alike, {3, 3}, 100);
+    slower.links.back().gbytes_per_s = slower.links[slower.links.size() - 2].gbytes_per_s = 50;
+    CHECK(served({slower, Collective::allgather}) == 0);
+  }
+  SECTION("a limit that NICs of one host share") {
+    topology::Topology limited = alike;
+    limited.shared.emplace_back();
+    limited.shared.back().lanes = 1;
+    for (const topology::Link& link : limited.links)
+      if (link.link_class == topology::LinkClass::net && link.src >= 40 && link.src < limited.ranks)
+        limited.shared.back().links.emplace_back(link.src, link.dst);
+    REQUIRE(limited.shared.back().links.size() == 8);
+    CHECK(served({limited, Collective::allgather}) == 0);
+  }
   SECTION("a rack with a slower link to the others") {
     topology::Topology slower = in_racks(alike, {2, 2, 2}, 100);
     slower.links.back().gbytes_per_s = slower.links[slower.links.size() - 2].gbytes_per_s = 50;
@@ -196,4 +211,14 @@ TEST_CASE("over racks of unlike size the closed form of what is chosen is near t
   const auto chosen = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes)).front();
   INFO(planned.all[chosen.candidate].name() << " on " << hosts << " hosts");
   CHECK(chosen.time_us == Approx(planned.flat(planned.all[chosen.candidate], bytes).time_us).epsilon(0.2));
+}
+
+TEST_CASE("what the simulator refuses keeps its closed form") {
+  topology::Topology many_lanes = topology::load("6*dgx1v").topology;
+  for (topology::Link& link : many_lanes.links)
+    if (link.link_class == topology::LinkClass::net) link.lanes = 5000;
+  const Planned planned(many_lanes, Collective::allgather);
+  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(kMiB));
+  CHECK(order.size() == planned.all.size());
+  CHECK(std::ranges::none_of(order, &portfolio::RankedComposite::simulated));
 }

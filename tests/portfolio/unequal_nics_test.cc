@@ -7,6 +7,7 @@
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/composites/ranked.h"
 #include "portfolio/host/entries.h"
 #include "portfolio/links/shares.h"
 #include "schedule/proof/verify.h"

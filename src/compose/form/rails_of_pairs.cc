@@ -6,7 +6,7 @@
 namespace sccl::compose {
 namespace {
 
-constexpr std::uint64_t kWhole = 1 << 20;  // weights of all ways together
+constexpr std::uint64_t kWhole = 1 << 30;  // weights of all ways together
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 

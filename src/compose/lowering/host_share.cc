@@ -166,7 +166,9 @@ bool seems_to_turn(const Circle& circle, const Routes& routes) {
   constexpr int kFewChunks = 16;
   for (int i = 0; i < kFewChunks; ++i)
     for (const int place : circle.next_places())
-      if (!circle.same_moves(static_cast<ChunkId>(std::int64_t{routes.chunks()} * i / kFewChunks), place)) return false;
+      if (!circle.same_moves(
+              static_cast<ChunkId>((std::int64_t{routes.chunks()} * i / kFewChunks + i) % routes.chunks()), place))
+        return false;
   return true;
 }
 

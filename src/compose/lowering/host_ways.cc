@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "topology/graph/routes.h"
@@ -25,16 +26,20 @@ class Finder {
         cluster_(cluster),
         edges_(edges),
         of_network_(topology::network_switches(topology, cluster)),
-        routes_(topology) {}
+        routes_(topology),
+        leaf_(at(topology.nodes()), false) {
+    for (const topology::Attachment& one : cluster.attachments)
+      if (one.attached()) leaf_[at(one.leaf)] = true;
+  }
 
   std::optional<HostWays> find() {
-    const std::size_t ranks = cluster_.hosts.front().size();
-    if (cluster_.hosts.size() < 2 || ranks > kMostRanksOfHost || !find_racks()) return std::nullopt;
+    if (cluster_.hosts.size() < 2 || cluster_.hosts.front().size() > kMostRanksOfHost) return std::nullopt;
+    if (!find_racks() || hosts_share_a_set()) return std::nullopt;
     for (int host = 0; host < static_cast<int>(cluster_.hosts.size()); ++host)
       if (cluster_.kind_of[at(host)] != cluster_.kind_of.front() || !same_attachments(host)) return std::nullopt;
     for (const auto reach : {HostShare::Reach::on_host, HostShare::Reach::in_rack, HostShare::Reach::between_racks})
       if (!find_ways(reach)) return std::nullopt;
-    if (!take_links()) return std::nullopt;
+    if (!same_racks() || !take_links()) return std::nullopt;
     return std::move(made_);
   }
 
@@ -55,7 +60,8 @@ class Finder {
   bool same_links(const Edge& edge, const Edge& other) const {
     const schedule::EdgeInfo& a = edges_[edges_.find(edge)];
     const schedule::EdgeInfo& b = edges_[edges_.find(other)];
-    return a.lanes == b.lanes && a.gbytes_per_s == b.gbytes_per_s && a.alpha_us == b.alpha_us;
+    return a.lanes == b.lanes && a.gbytes_per_s == b.gbytes_per_s && a.alpha_us == b.alpha_us &&
+           a.link_class == b.link_class;
   }
 
   // The same links to leaf switches as the first host's, and to those of the first host of its rack.
@@ -105,7 +111,7 @@ class Finder {
           return false;
         }
       }
-    return other == 0 || reach == HostShare::Reach::in_rack || same_racks();
+    return true;
   }
 
   // Out of the first host as its data goes to the other one, and into it as that one's data comes. None between
@@ -135,25 +141,46 @@ class Finder {
     return true;
   }
 
-  // The switches between racks join them all alike.
-  bool same_racks() {
-    const Rank rank = cluster_.hosts.front().front();
-    const auto middle = [&](Rank src, Rank dst) {
-      std::vector<Edge> way;
-      for (const Edge& edge : routes_.path(src, dst))
-        if (of_network_[at(edge.first)] && of_network_[at(edge.second)]) way.push_back(edge);
-      return way;
-    };
-    const auto same = [&](const std::vector<Edge>& a, const std::vector<Edge>& b) {
-      return std::ranges::equal(a, b, [&](const Edge& one, const Edge& other) { return same_links(one, other); });
-    };
-    const std::vector<Edge> out = middle(rank, cluster_.hosts[at(cluster_.racks[1].front())].front());
-    const std::vector<Edge> in = middle(cluster_.hosts[at(cluster_.racks[1].front())].front(), rank);
-    for (std::size_t rack = 1; rack < cluster_.racks.size(); ++rack) {
-      const Rank other = cluster_.hosts[at(cluster_.racks[rack].front())].front();
-      if (!same(middle(rank, other), out) || !same(middle(other, rank), in)) return false;
+  // Links between a leaf switch and other switches of the network, out and in.
+  using Fabric = std::vector<std::tuple<Node, bool, int, double, double>>;
+
+  Fabric fabric_of(Node leaf) const {
+    Fabric fabric;
+    for (const topology::Link& link : topology_.links) {
+      if (!of_network_[at(link.src)] || !of_network_[at(link.dst)] || (link.src != leaf && link.dst != leaf)) continue;
+      const Node other = link.src == leaf ? link.dst : link.src;
+      fabric.emplace_back(leaf_[at(other)] ? -1 : other, link.src == leaf, link.lanes, link.gbytes_per_s,
+                          link.alpha_us);
     }
+    std::ranges::sort(fabric);
+    return fabric;
+  }
+
+  // The leaf switches of a device's NIC are joined alike with others on all racks.
+  bool same_racks() const {
+    std::map<Node, Fabric> known;
+    const auto fabric = [&](Node leaf) -> const Fabric& {
+      const auto found = known.find(leaf);
+      return found != known.end() ? found->second : known.emplace(leaf, fabric_of(leaf)).first->second;
+    };
+    for (const std::vector<int>& rack : cluster_.racks)
+      for (std::size_t local = 0; local < cluster_.hosts.front().size(); ++local) {
+        const topology::Attachment& one = attachment(rack.front(), local);
+        if (one.attached() && fabric(one.leaf) != fabric(attachment(0, local).leaf)) return false;
+      }
     return true;
+  }
+
+  // Whether links share a limit beyond those of one host's devices.
+  bool hosts_share_a_set() const {
+    if (topology_.shared.empty()) return false;
+    std::vector<bool> on_host(at(topology_.nodes()), false);
+    for (const auto& nodes : cluster_.nodes)
+      for (const Node node : nodes) on_host[at(node)] = true;
+    return std::ranges::any_of(topology_.shared, [&](const topology::SharedSet& set) {
+      return std::ranges::any_of(
+          set.links, [&](const Edge& edge) { return !on_host[at(edge.first)] || !on_host[at(edge.second)]; });
+    });
   }
 
   // How many hosts share the link between switches: those at its leaf switch.
@@ -171,9 +198,6 @@ class Finder {
   }
 
   bool take_links() {
-    leaf_.assign(at(topology_.nodes()), false);
-    for (const topology::Attachment& one : cluster_.attachments)
-      if (one.attached()) leaf_[at(one.leaf)] = true;
     std::vector<Node> number(at(topology_.nodes()), -1);
     made_.links.name = topology_.name;
     made_.links.ranks = static_cast<int>(cluster_.hosts.front().size());

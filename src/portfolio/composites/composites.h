@@ -133,7 +133,4 @@ class CompositePlanner {
   std::vector<double> rack_gbytes_per_s_;  // from a rack's leaf switches to others
 };
 
-// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h), by the closed form.
-std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
-
 }  // namespace sccl::portfolio

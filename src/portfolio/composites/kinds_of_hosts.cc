@@ -26,6 +26,7 @@ constexpr int kFewPorts = 8;
 constexpr double kLessBusy = 0.9;
 constexpr std::size_t kMostLeafSwitches = 1024;  // between which ways are looked at
 constexpr std::size_t kMostKindsOfPairs = 64;
+constexpr double kMostWaysOfPairs = 2.2e6;  // 64 kinds of 8 devices with a NIC each; hosts of 72 took minutes
 
 std::ptrdiff_t most_kinds_of_ports(const topology::Topology& links) {
   return links.ranks <= kFewPorts ? kMostKindsOfFewPorts : kMostKindsOfPorts;
@@ -182,14 +183,18 @@ void CompositePlanner::plan_pairs() {
   const bool one_network = cluster_->has_one_network();
   std::set<std::tuple<std::vector<int>, std::vector<std::vector<int>>, std::vector<int>, int>> kinds;
   std::vector<compose::Host> result = hosts;
+  double devices = 0;  // of one host of each kind, together
+  double ports = 0;
   for (std::size_t index = 0; index < hosts.size(); ++index) {
     compose::Host& host = result[index];
     for (const Rank rank : host.ranks)
       host.rails.push_back(one_network ? cluster_->attachments[at(rank)].leaf : cluster_->network_of[at(rank)]);
     if (rates[index] > 0)
       host.pace = std::max(1, static_cast<int>(std::lround(compose::kMostPace * rates[index] / fastest)));
-    kinds.emplace(host.ports, host.near, host.rails, host.pace);
-    if (kinds.size() > kMostKindsOfPairs) return;
+    if (!kinds.emplace(host.ports, host.near, host.rails, host.pace).second) continue;
+    devices += static_cast<double>(host.ranks.size());
+    ports = std::max(ports, static_cast<double>(host.ports.size()));
+    if (kinds.size() > kMostKindsOfPairs || devices * devices * ports > kMostWaysOfPairs) return;
   }
   pairs_ = std::move(result);
 }

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
 
+#include "base/error.h"
 #include "compose/lowering/expand.h"
 
 namespace sccl::portfolio {
@@ -19,6 +21,7 @@ constexpr double kMostWork = 300000;
 // ranks the closed form is between 0.8 and 1.3 times the simulated time.
 constexpr double kHopeless = 1.5;
 constexpr int kAllOfFamily = 1 << 20;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double work_of(const CompositeCandidate& one, double bytes, double slice_bytes) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
@@ -50,12 +53,12 @@ class Simulations {
       if (taken[family(candidate)] == most_of_family) continue;
       const double work = work_of(candidate, options_.bytes, one.slice_bytes);
       if (work_ + work > kMostWork) continue;
+      work_ += work;
       const auto share = shares_.of(*candidate.composite);
       if (!share) {
         refused_.insert(one.candidate);
         continue;
       }
-      work_ += work;
       ++taken[family(candidate)];
       simulate(one, *share);
     }
@@ -70,29 +73,50 @@ class Simulations {
   }
 
  private:
+  // What the simulator refuses, links of thousands of lanes for example, keeps its closed form.
   void simulate(RankedComposite& one, const schedule::HostShare& share) {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = one.slice_bytes;
     options.stop_after_us = least_us_;
-    const double us = schedule::Simulator(share).run(options).time_us;
-    if (us < least_us_) {
-      least_us_ = us;
-      over_closed_form_ = us / one.time_us;
+    schedule::Simulation simulation;
+    try {
+      simulation = schedule::Simulator(share).run(options);
+    } catch (const Error&) {
+      refused_.insert(one.candidate);
+      return;
     }
     one.simulated = true;
-    one.time_us = us;
+    if (simulation.stopped) {  // it takes longer than the least
+      one.time_us = std::max(simulation.time_us, std::nextafter(least_us_, kNever));
+      return;
+    }
+    if (simulation.time_us < least_us_) {
+      least_us_ = simulation.time_us;
+      if (one.time_us > 0) over_closed_form_ = least_us_ / one.time_us;
+    }
+    one.time_us = simulation.time_us;
   }
 
   const std::vector<CompositeCandidate>& candidates_;
   const compose::HostShares& shares_;
   const schedule::SimulationOptions& options_;
   double work_ = 0;
-  double least_us_ = std::numeric_limits<double>::infinity();
+  double least_us_ = kNever;
   double over_closed_form_ = 1;  // the least time
   std::set<std::size_t> refused_;
 };
 
 }  // namespace
+
+std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes) {
+  std::vector<std::size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<double> time_us;
+  for (const CompositeCandidate& one : candidates)
+    time_us.push_back(one.cost.time_us(bytes, one.cost.good_slice(bytes, slice_bytes)));
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time_us[a] < time_us[b]; });
+  return order;
+}
 
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
                                     const compose::HostShares& shares, const schedule::SimulationOptions& options) {
@@ -107,7 +131,10 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   Simulations simulations(candidates, shares, options);
   for (const int most_of_family : {2, kAllOfFamily}) simulations.run(order, most_of_family);
   simulations.guess(order);
-  std::stable_sort(order.begin(), order.end(), earlier);
+  // Of equal times what was simulated first.
+  std::stable_sort(order.begin(), order.end(), [](const RankedComposite& a, const RankedComposite& b) {
+    return a.time_us != b.time_us ? a.time_us < b.time_us : a.simulated && !b.simulated;
+  });
   return order;
 }
 

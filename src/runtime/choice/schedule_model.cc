@@ -135,11 +135,9 @@ std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Colle
 }
 
 const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Composites& all, double bytes) {
-  auto& [known, known_bytes, result] = last_;
-  if (!result.empty() && known == key && known_bytes == bytes) return result;
-  result.clear();
-  known = key;
-  known_bytes = bytes;
+  const auto& [known, known_bytes, last] = last_;
+  if (!last.empty() && known == key && known_bytes == bytes) return last;
+  Foreseen result;
   if (counts_messages_) {
     for (std::size_t index = 0; index < all.size(); ++index) {
       const compose::Cost& cost = all[index].cost;
@@ -148,7 +146,8 @@ const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Com
                           cost.time_us(bytes, slice) + processor_us(key.first, cost, bytes, pipeline_.slice_bytes));
     }
     std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    return result;
+    last_ = {key, bytes, std::move(result)};
+    return std::get<Foreseen>(last_);
   }
   const schedule::SimulationOptions options{.bytes = bytes,
                                             .slice_bytes = pipeline_.slice_bytes,
@@ -158,7 +157,8 @@ const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Com
                                             .detail = schedule::Detail::totals};
   for (const auto& one : portfolio::ranked(all, planner_->shares(), options))
     result.emplace_back(one.candidate, one.time_us);
-  return result;
+  last_ = {key, bytes, std::move(result)};
+  return std::get<Foreseen>(last_);
 }
 
 std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective collective, Rank root, double bytes,
