@@ -64,7 +64,7 @@ class Simulations {
     }
   }
 
-  // What was not simulated is as far from its closed form as the fastest.
+  // What was not simulated is as far above its closed form as the fastest, and not below it.
   void guess(std::vector<RankedComposite>& order) const {
     if (!std::isfinite(least_us_)) return;
     for (RankedComposite& one : order)
@@ -92,7 +92,7 @@ class Simulations {
     }
     if (simulation.time_us < least_us_) {
       least_us_ = simulation.time_us;
-      if (one.time_us > 0) over_closed_form_ = least_us_ / one.time_us;
+      if (one.time_us > 0) over_closed_form_ = std::max(1.0, least_us_ / one.time_us);
     }
     one.time_us = simulation.time_us;
   }

@@ -22,8 +22,8 @@ struct RankedComposite {
 };
 
 // Fastest first. `options`: the bytes, the most of a slice, and the slots of connections. Only the most promising
-// composites are simulated: some hundredths of a second in all. One that might be but is not is taken to be as far from
-// its closed form as the fastest of those. A pure function of its arguments, so that all ranks choose alike.
+// composites are simulated: some hundredths of a second in all. One that might be but is not is taken to be as far
+// above its closed form as the fastest of those. A pure function of its arguments, so that all ranks choose alike.
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
                                     const compose::HostShares& shares, const schedule::SimulationOptions& options);
 
