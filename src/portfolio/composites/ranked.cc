@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
@@ -21,12 +22,32 @@ constexpr double kMostWork = 300000;
 // ranks the closed form is between 0.8 and 1.3 times the simulated time.
 constexpr double kHopeless = 1.5;
 constexpr int kAllOfFamily = 1 << 20;
+// What makes a composite slower than that, slots that are too few for its short chunks, need not hold for others.
+constexpr double kMostOverClosedForm = 1.15;
+constexpr double kAboutAsFast = 1.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double work_of(const CompositeCandidate& one, double bytes, double slice_bytes) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
   const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * bytes / slice_bytes));
   return sends / static_cast<double>(one.composite->hosts.size()) * slices;
+}
+
+// By the closed form; of those that are about as fast the one first that takes the least work.
+std::vector<RankedComposite*> by_promise(std::vector<RankedComposite>& order,
+                                         const std::vector<CompositeCandidate>& candidates, double bytes) {
+  std::vector<std::tuple<double, double, RankedComposite*>> all;
+  const double least_us = order.empty() ? 0 : order.front().time_us;
+  for (RankedComposite& one : order) {
+    const double band = least_us > 0 ? std::floor(std::log(one.time_us / least_us) / std::log(kAboutAsFast)) : 0;
+    all.emplace_back(band, work_of(candidates[one.candidate], bytes, one.slice_bytes), &one);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
+  });
+  std::vector<RankedComposite*> result;
+  for (const auto& one : all) result.push_back(std::get<2>(one));
+  return result;
 }
 
 // Shape and level, whatever the frames.
@@ -42,11 +63,11 @@ class Simulations {
               const schedule::SimulationOptions& options)
       : candidates_(candidates), shares_(shares), options_(options) {}
 
-  // At most so many of each family, in this order, as long as there is time. Frames of one shape take about as long;
-  // shapes differ.
-  void run(std::vector<RankedComposite>& order, int most_of_family) {
+  // At most so many of each family, as long as there is time. Frames of one shape take about as long; shapes differ.
+  void run(const std::vector<RankedComposite*>& promising, int most_of_family) {
     std::map<std::string_view, int> taken;
-    for (RankedComposite& one : order) {
+    for (RankedComposite* const next : promising) {
+      RankedComposite& one = *next;
       const CompositeCandidate& candidate = candidates_[one.candidate];
       if (one.simulated || refused_.contains(one.candidate)) continue;
       if (one.time_us >= kHopeless * least_us_) return;
@@ -64,12 +85,13 @@ class Simulations {
     }
   }
 
-  // What was not simulated is as far above its closed form as the fastest, and not below it.
+  // What was not simulated is as far above its closed form as the fastest, and a little more: what is known comes
+  // first.
   void guess(std::vector<RankedComposite>& order) const {
     if (!std::isfinite(least_us_)) return;
     for (RankedComposite& one : order)
       if (!one.simulated && !refused_.contains(one.candidate) && shares_.serves(*candidates_[one.candidate].composite))
-        one.time_us *= over_closed_form_;
+        one.time_us *= kAboutAsFast * over_closed_form_;
   }
 
  private:
@@ -92,7 +114,7 @@ class Simulations {
     }
     if (simulation.time_us < least_us_) {
       least_us_ = simulation.time_us;
-      if (one.time_us > 0) over_closed_form_ = std::max(1.0, least_us_ / one.time_us);
+      if (one.time_us > 0) over_closed_form_ = std::clamp(least_us_ / one.time_us, 1.0, kMostOverClosedForm);
     }
     one.time_us = simulation.time_us;
   }
@@ -129,7 +151,8 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   const auto earlier = [](const RankedComposite& a, const RankedComposite& b) { return a.time_us < b.time_us; };
   std::stable_sort(order.begin(), order.end(), earlier);
   Simulations simulations(candidates, shares, options);
-  for (const int most_of_family : {2, kAllOfFamily}) simulations.run(order, most_of_family);
+  const std::vector<RankedComposite*> promising = by_promise(order, candidates, options.bytes);
+  for (const int most_of_family : {2, kAllOfFamily}) simulations.run(promising, most_of_family);
   simulations.guess(order);
   // Of equal times what was simulated first.
   std::stable_sort(order.begin(), order.end(), [](const RankedComposite& a, const RankedComposite& b) {
