@@ -459,15 +459,9 @@ std::vector<Candidate> candidates(const topology::Topology& topology, Collective
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::size_t count, std::size_t element_bytes,
                                 const Pipeline& pipeline) {
   if (candidates.empty()) return {};
-  schedule::SimulationOptions options;
-  options.bytes = schedule::buffer_bytes(*candidates.front().schedule, static_cast<double>(count),
-                                         static_cast<double>(element_bytes));
-  options.slice_bytes = pipeline.slice_bytes;
-  options.slots = pipeline.slots;
-  options.network_slots = pipeline.network_slots;
-  options.lane_bytes = schedule::kLaneBytes;
-  options.detail = schedule::Detail::totals;
-  return predict(candidates, options);
+  const double bytes = schedule::buffer_bytes(*candidates.front().schedule, static_cast<double>(count),
+                                              static_cast<double>(element_bytes));
+  return predict(candidates, pipeline.simulated(bytes));
 }
 
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {

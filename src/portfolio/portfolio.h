@@ -51,6 +51,16 @@ struct Pipeline {
   double slice_bytes = 128 * 1024;
   int slots = schedule::kSlots;
   int network_slots = schedule::kNetworkSlots;  // between hosts, for slices of at most schedule::kLaneBytes
+
+  // How simulations move so many bytes.
+  schedule::SimulationOptions simulated(double bytes) const {
+    return {.bytes = bytes,
+            .slice_bytes = slice_bytes,
+            .slots = slots,
+            .network_slots = network_slots,
+            .lane_bytes = schedule::kLaneBytes,
+            .detail = schedule::Detail::totals};
+  }
 };
 
 // Simulated times, fastest first. Composites use their closed form where a simulation would take too long, and where it

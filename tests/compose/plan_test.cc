@@ -5,12 +5,12 @@
 #include <string>
 
 #include "base/error.h"
+#include "by_closed_form.h"
 #include "clusters.h"
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "compose/proof/verify.h"
 #include "portfolio/composites/composites.h"
-#include "portfolio/composites/ranked.h"
 #include "portfolio/composites/shapes.h"
 #include "portfolio/portfolio.h"
 #include "schedule/simulation/cost.h"
@@ -42,7 +42,7 @@ Chosen chosen(
     const std::function<bool(const compose::Composite&)>& among = [](const compose::Composite&) { return true; }) {
   auto all = planner.candidates(collective, 0);
   std::erase_if(all, [&](const portfolio::CompositeCandidate& one) { return !among(*one.composite); });
-  const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+  const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
   const auto options = sccl_test::moved_in_lanes(bytes, best.cost.good_slice(bytes, 128 * 1024));
   return {best.composite->name, best.composite->frames, best.cost.time_us(bytes, options.slice_bytes),
           schedule::simulate(compose::expand(*best.composite), options).time_us};
@@ -102,7 +102,7 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
     for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::alltoall}) {
       const double bytes = collective == Collective::allgather ? 16e6 : 64e6;
       const auto all = planner.candidates(collective, 0);
-      const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+      const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
       const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
       const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
       const double closed = best.cost.time_us(bytes, 128 * 1024);
@@ -153,7 +153,7 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
       double least_closed_us = 1e30;
       double bound = 0;
       std::size_t simulated = 0;
-      for (const std::size_t index : portfolio::by_time(all, bytes, options.slice_bytes)) {
+      for (const std::size_t index : sccl_test::by_closed_form(all, bytes, options.slice_bytes)) {
         const auto& [composite, cost, steps] = all[index];
         if (steps == portfolio::Steps::by_time) continue;       // its flat form has an order of its own
         if (composite->kinds.front()->has_entries()) continue;  // its unlike chunks are even on average only
@@ -187,7 +187,7 @@ TEST_CASE("large buffers are planned near the bound on clusters of every box") {
                                         Collective::broadcast, Collective::reduce}) {
       const double bytes = (1 << 30) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
-      const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+      const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
       INFO(best.composite->name << " for " << info(collective).name << " on " << name);
       // Of z52-full, and of pcie8 where one root sends, links on hosts are as busy as NICs: chunks wait for one
       // another.
@@ -300,7 +300,7 @@ TEST_CASE("many hosts exchange blocks in two steps or over a grid, sooner than i
 TEST_CASE("an AllReduce by several trees of hosts takes as long as foreseen, and serves many hosts") {
   constexpr double kBytes = 64 << 20;
   const auto by_trees = [](const auto& all) {
-    auto order = portfolio::by_time(all, kBytes, 128 * 1024);
+    auto order = sccl_test::by_closed_form(all, kBytes, 128 * 1024);
     std::erase_if(order, [&](std::size_t one) { return all[one].name().find("trees-") == std::string::npos; });
     return order;
   };
@@ -333,7 +333,7 @@ TEST_CASE("of racks with different links, the sums of an AllReduce are made wher
   const double bytes = 64 << 20;
   auto all = planner.candidates(Collective::allreduce, 0);
   std::erase_if(all, [](const auto& one) { return !one.composite->tiers.front().of_roots.empty(); });
-  const portfolio::CompositeCandidate& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+  const portfolio::CompositeCandidate& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
   INFO(best.composite->name);
   CHECK(best.composite->root_hosts.size() > 0);
   for (const int host : best.composite->root_hosts) CHECK(host >= 2);  // none is in the rack of the slow link
@@ -351,7 +351,7 @@ TEST_CASE("hosts that are joined unevenly are planned near the bound, with trees
                                         Collective::broadcast, Collective::reduce}) {
       const double bytes = (256 << 20) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
-      const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+      const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
       packed += best.composite->tiers.front().of_roots.empty() ? 0 : 1;
       INFO(best.composite->name << " for " << info(collective).name << " on " << machine.name << " of "
                                 << machine.ranks);
@@ -502,7 +502,7 @@ TEST_CASE("2048 and 16384 ranks are planned near the NICs' bound") {
     for (const Collective collective : {Collective::allgather, Collective::reducescatter, Collective::allreduce}) {
       const double bytes = (64 << 20) / (collective == Collective::allgather ? machine.ranks : 1.0);
       const auto all = planner.candidates(collective, 0);
-      const auto& cost = all[portfolio::by_time(all, bytes, 128 * 1024).front()].cost;
+      const auto& cost = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()].cost;
       const double most = collective == Collective::allreduce ? over_bound_both_ways : 1.10;
       CHECK(cost.time_us(bytes, cost.good_slice(bytes, 128 * 1024)) < most * bound_us(machine, collective, bytes));
     }

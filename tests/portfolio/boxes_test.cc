@@ -8,9 +8,9 @@
 #include <set>
 #include <tuple>
 
+#include "by_closed_form.h"
 #include "compose/bounds/bound.h"
 #include "portfolio/composites/composites.h"
-#include "portfolio/composites/ranked.h"
 #include "topology/symmetry/cluster.h"
 
 using namespace sccl;
@@ -138,7 +138,7 @@ TEST_CASE("devices of a host use all NICs at their switch, not the first one of 
        {Collective::allgather, Collective::reducescatter, Collective::allreduce, Collective::broadcast}) {
     constexpr double kBytes = 64 << 20;
     const auto all = planner.candidates(collective, 0);
-    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    const auto& best = all[sccl_test::by_closed_form(all, kBytes, 128 * 1024).front()];
     const double bound_us = compose::bounds(joined, planner.costs().cluster(), collective, 0, kBytes).front().us;
     INFO(info(collective).name << ": " << best.composite->name);
     CHECK(best.cost.time_us(kBytes, best.cost.good_slice(kBytes, 128 * 1024)) < 1.15 * bound_us);

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "by_closed_form.h"
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
-#include "portfolio/composites/ranked.h"
 #include "schedule/simulation/simulate.h"
 #include "simulation_options.h"
 
@@ -62,7 +62,7 @@ inline std::vector<std::vector<int>> often(const std::vector<std::vector<int>>& 
 // How many times the bound the composite takes that the closed form chooses: by the closed form, and simulated.
 inline std::pair<double, double> times_bound(const topology::Topology& machine, Collective collective) {
   const auto all = portfolio::CompositePlanner(machine).candidates(collective, 1);
-  const auto& best = all[portfolio::by_time(all, kBytes, kSlice).front()];
+  const auto& best = all[sccl_test::by_closed_form(all, kBytes, kSlice).front()];
   UNSCOPED_INFO(best.composite->name);
   const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 1, kBytes).front().us;
   const double slice = best.cost.good_slice(kBytes, kSlice);

@@ -8,10 +8,10 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "by_closed_form.h"
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
-#include "portfolio/composites/ranked.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/simulate.h"
 #include "simulation_options.h"
@@ -169,7 +169,7 @@ TEST_CASE("on rings of devices sums take the ways of copies backwards, and share
   double least_us[2] = {};
   for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
     const auto all = portfolio::CompositePlanner(machine).candidates(collective, 0);
-    const auto& best = all[portfolio::by_time(all, kBytes, 128 * 1024).front()];
+    const auto& best = all[sccl_test::by_closed_form(all, kBytes, 128 * 1024).front()];
     least_us[collective == Collective::reduce] = best.cost.time_us(kBytes, best.cost.good_slice(kBytes, 128 * 1024));
     const auto bounds = compose::bounds(machine, topology::cluster_of(machine), collective, 0, kBytes);
     INFO(best.composite->name << " for " << info(collective).name);
@@ -243,7 +243,7 @@ TEST_CASE("hosts of which a job has unequal parts take data at several devices, 
                                         Collective::broadcast, Collective::reduce}) {
       const auto all = portfolio::CompositePlanner(machine).candidates(collective, 2);
       const double bytes = 256 << 20;
-      const auto order = portfolio::by_time(all, bytes, 128 * 1024);
+      const auto order = sccl_test::by_closed_form(all, bytes, 128 * 1024);
       const auto fastest = [&](auto&& counts) {
         const auto found = std::find_if(order.begin(), order.end(),
                                         [&](std::size_t index) { return counts(all[index].composite->name); });

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
+#include "by_closed_form.h"
 #include "compose/lowering/expand.h"
 #include "schedule/simulation/cost.h"
 #include "simulation_options.h"
@@ -78,7 +79,7 @@ TEST_CASE("a simulation of one host takes the time of one of all hosts, and pass
   const auto [bytes, tolerance] = GENERATE(std::pair(1 * kMiB, 0.2), std::pair(64 * kMiB, 0.06));
   const Planned planned(topology::load(cluster).topology, collective);
   int compared = 0;
-  for (const std::size_t index : portfolio::by_time(planned.all, planned.options(bytes).bytes, kSlice)) {
+  for (const std::size_t index : sccl_test::by_closed_form(planned.all, planned.options(bytes).bytes, kSlice)) {
     const portfolio::CompositeCandidate& one = planned.all[index];
     const auto share = planned.share(one);
     if (!share) continue;
@@ -160,7 +161,7 @@ TEST_CASE("what simulations of one host foresee is chosen, not what the closed f
   CHECK(std::ranges::is_sorted(order, {}, &portfolio::RankedComposite::time_us));
   const double chosen_us = planned.flat(planned.all[order.front().candidate], bytes).time_us;
   CHECK(order.front().time_us == Approx(chosen_us).epsilon(0.05));
-  const auto by_closed_form = portfolio::by_time(planned.all, planned.options(bytes).bytes, kSlice);
+  const auto by_closed_form = sccl_test::by_closed_form(planned.all, planned.options(bytes).bytes, kSlice);
   double best_us = chosen_us;
   for (std::size_t i = 0; i < 6; ++i)
     best_us = std::min(best_us, planned.flat(planned.all[by_closed_form[i]], bytes).time_us);
@@ -172,7 +173,7 @@ TEST_CASE("where nothing can be simulated the order is that of the closed form")
   const Planned planned(topology::load("6*dgx1v").topology, Collective::broadcast);
   const auto options = planned.options(kMiB);
   const auto order = portfolio::ranked(planned.all, planned.planner.shares(), options);
-  const auto by_closed_form = portfolio::by_time(planned.all, options.bytes, kSlice);
+  const auto by_closed_form = sccl_test::by_closed_form(planned.all, options.bytes, kSlice);
   REQUIRE(order.size() == by_closed_form.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     CHECK(order[i].candidate == by_closed_form[i]);

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "by_closed_form.h"
 #include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
-#include "portfolio/composites/ranked.h"
 #include "portfolio/host/entries.h"
 #include "portfolio/links/shares.h"
 #include "schedule/proof/verify.h"
@@ -62,7 +62,7 @@ topology::Topology cluster(const std::vector<std::vector<double>>& nics, int fas
 double times_bound(const topology::Topology& machine, Collective collective, Rank root) {
   const double bytes = 256 << 20;
   const auto all = portfolio::CompositePlanner(machine).candidates(collective, root);
-  const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+  const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
   UNSCOPED_INFO(best.composite->name);
   const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, root, bytes).front().us;
   return best.cost.time_us(bytes, best.cost.good_slice(bytes, 128 * 1024)) / bound;
@@ -96,7 +96,7 @@ TEST_CASE("one host with few NICs, or with slow ones, makes a long AllReduce no 
     }
     const double bytes = 256 << 20;
     const auto all = portfolio::CompositePlanner(machine).candidates(Collective::allreduce, 0);
-    const auto& best = all[portfolio::by_time(all, bytes, 128 * 1024).front()];
+    const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
     const auto cluster = topology::cluster_of(machine);
     const double bound = compose::bounds(machine, cluster, Collective::allreduce, 0, bytes).front().us;
     const double slice = best.cost.good_slice(bytes, 128 * 1024);

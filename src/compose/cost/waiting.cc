@@ -130,8 +130,7 @@ double waiting_us_per_byte(const Composite& composite, const Routes& routes, con
   const double fitted =
       shape.part * (in_turns ? kOneByOne : 1) * most * together * std::min(left, in_line(composite, fit));
   if (!both_ways) {
-    const bool in_racks = composite.tiers.size() > 1 && composite.frame_steps == 0 && composite.frames > 1;
-    const double waits = in_racks ? std::max(fitted, kOneWayInRacks * most) : fitted;
+    const double waits = all_at_once_in_racks(composite) ? std::max(fitted, kOneWayInRacks * most) : fitted;
     return all_at_once ? std::max(waits, kAllAtOnce * least) : waits;
   }
   if (all_at_once_in_racks(composite)) return std::max(fitted, kAllAtOnceInRacks * most);

@@ -182,7 +182,8 @@ struct Composite {
 
 class RailsOfPairs;
 
-// Whether sums and copies of all frames meet on links that the hosts of a rack share: these do not go on in step then.
+// Whether all frames meet on links that the hosts of a rack share. Where sums meet copies there, as in an AllReduce,
+// these hosts do not go on in step.
 bool all_at_once_in_racks(const Composite& composite);
 
 // One end of a send, as seen by the rank at that end.

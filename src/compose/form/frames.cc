@@ -18,8 +18,7 @@ void for_each_turns(const HostKind& kind, Visit&& visit) {
 }  // namespace
 
 bool all_at_once_in_racks(const Composite& composite) {
-  return composite.collective == Collective::allreduce && composite.tiers.size() > 1 && composite.frames > 1 &&
-         composite.frame_steps == 0;
+  return composite.tiers.size() > 1 && composite.frames > 1 && composite.frame_steps == 0;
 }
 
 // See ends(), root_host(), spread_on_host(): what chunks take in turn, and by how much a frame moves them on. Unicast

@@ -150,7 +150,8 @@ bool may_turn(const Composite& composite) {
   const bool serves = collective == Collective::allgather || collective == Collective::reducescatter ||
                       (collective == Collective::allreduce && composite.meeting == Meeting::trees &&
                        composite.root_hosts.size() == composite.hosts.size());
-  if (!serves || composite.order != nullptr || composite.tiers.empty() || all_at_once_in_racks(composite)) return false;
+  if (!serves || composite.order != nullptr || composite.tiers.empty()) return false;
+  if (collective == Collective::allreduce && all_at_once_in_racks(composite)) return false;
   if (std::ranges::any_of(composite.tiers,
                           [](const Tier& tier) { return !tier.of_roots.empty() || !tier.leaves.empty(); }))
     return false;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -129,16 +128,6 @@ class Simulations {
 };
 
 }  // namespace
-
-std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes) {
-  std::vector<std::size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::vector<double> time_us;
-  for (const CompositeCandidate& one : candidates)
-    time_us.push_back(one.cost.time_us(bytes, one.cost.good_slice(bytes, slice_bytes)));
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time_us[a] < time_us[b]; });
-  return order;
-}
 
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
                                     const compose::HostShares& shares, const schedule::SimulationOptions& options) {

@@ -11,9 +11,6 @@
 
 namespace sccl::portfolio {
 
-// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h), by the closed form.
-std::vector<std::size_t> by_time(const std::vector<CompositeCandidate>& candidates, double bytes, double slice_bytes);
-
 struct RankedComposite {
   std::size_t candidate = 0;
   double slice_bytes = 0;

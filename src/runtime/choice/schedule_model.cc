@@ -149,13 +149,7 @@ const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Com
     last_ = {key, bytes, std::move(result)};
     return std::get<Foreseen>(last_);
   }
-  const schedule::SimulationOptions options{.bytes = bytes,
-                                            .slice_bytes = pipeline_.slice_bytes,
-                                            .slots = pipeline_.slots,
-                                            .network_slots = pipeline_.network_slots,
-                                            .lane_bytes = schedule::kLaneBytes,
-                                            .detail = schedule::Detail::totals};
-  for (const auto& one : portfolio::ranked(all, planner_->shares(), options))
+  for (const auto& one : portfolio::ranked(all, planner_->shares(), pipeline_.simulated(bytes)))
     result.emplace_back(one.candidate, one.time_us);
   last_ = {key, bytes, std::move(result)};
   return std::get<Foreseen>(last_);

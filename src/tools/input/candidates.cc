@@ -70,12 +70,7 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
   check_root(machine, call);
   portfolio::CompositePlanner planner(machine);
   auto all = planner.candidates(call.collective, call.root);
-  const schedule::SimulationOptions options{.bytes = call.bytes,
-                                            .slice_bytes = slice_bytes,
-                                            .slots = schedule::kSlots,
-                                            .network_slots = schedule::kNetworkSlots,
-                                            .lane_bytes = schedule::kLaneBytes,
-                                            .detail = schedule::Detail::totals};
+  const schedule::SimulationOptions options = portfolio::Pipeline{slice_bytes}.simulated(call.bytes);
   for (const portfolio::RankedComposite& one : portfolio::ranked(all, planner.shares(), options)) {
     const double closed_form_us = all[one.candidate].cost.time_us(call.bytes, one.slice_bytes);
     found.push_back({std::move(all[one.candidate]), one.slice_bytes, one.time_us, closed_form_us});

@@ -37,11 +37,8 @@ std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
                     one.closed_form_us, one.slice_bytes});
   }
   if (!rows.empty()) return rows;
-  schedule::SimulationOptions options{
-      .bytes = call.bytes, .slice_bytes = kSliceBytes, .slots = kSlots, .network_slots = kNetworkSlots};
-  options.lane_bytes = schedule::kLaneBytes;
-  options.detail = schedule::Detail::totals;
-  for (const Candidate& one : candidates(machine, call, options)) {
+  const portfolio::Pipeline pipeline{kSliceBytes};
+  for (const Candidate& one : candidates(machine, call, pipeline.simulated(call.bytes))) {
     Row row{one.algorithm,
             one.schedule.chunks(),
             one.schedule.chunks_per_rank(),
