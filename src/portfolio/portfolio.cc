@@ -12,6 +12,7 @@
 #include "portfolio/composites/composites.h"
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/flat/detours.h"
+#include "portfolio/flat/simulated_time.h"
 #include "portfolio/flat/tree_candidates.h"
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
@@ -36,7 +37,7 @@ constexpr int kMostPackedClusterRanks = 16;       // above this, composites are 
 constexpr int kMostPackedRoots = 8;               // on a cluster: packing trees of more roots takes a second
 constexpr std::size_t kMostFramedSends = 130000;  // of one schedule: a second to lower
 constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed form is a good estimate
-constexpr double kSlicesOfPart = 60000;           // of a composite in more slices: so many are simulated
+constexpr double kSlicesOfParts = 60000;          // of a composite in more slices: so many are simulated
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
@@ -231,10 +232,7 @@ class Foreseen {
 
   // Of the most promising simulation, if it runs to the end.
   double least_work() const {
-    schedule::SimulationOptions options = options_;
-    options.slice_bytes = closed_.slice_bytes;
-    const double slices = slices_in_all(candidate_->schedule, options);
-    return work_of_form() + (is_simulated(options.slice_bytes) ? slices : kSlicesOfPart);
+    return work_of_form() + std::min(kMostSimulatedSlices, simulated_slices(closed_.slice_bytes));
   }
 
   // Whether a simulation, of a part of the bytes at least, takes a short time. If not, the flat form is not needed.
@@ -265,11 +263,14 @@ class Foreseen {
            a.chunks() == b.chunks() && a.sends() == b.sends();
   }
 
-  bool is_simulated(double slice_bytes) const {
+  FlatSize size() const { return {static_cast<double>(sends()), cost_.chunk_per_byte}; }
+
+  double simulated_slices(double slice_bytes) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
-    return slices_in_all(candidate_->schedule, options) <= kMostSimulatedSlices;
+    return size().slices(options, kMostSimulatedSlices, kSlicesOfParts);
   }
+  bool is_simulated(double slice_bytes) const { return simulated_slices(slice_bytes) <= kMostSimulatedSlices; }
 
   double time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us, double& work) const {
     schedule::SimulationOptions options = options_;
@@ -282,29 +283,12 @@ class Foreseen {
       const double us = run.time_us / part;
       return run.stopped ? std::max(limit_us, us) : us;
     }
-    const double closed_us = cost_.time_us(options.bytes, slice_bytes);
-    if (!is_simulated(slice_bytes)) return of_part_us(simulator, options, limit_us, work);
     options.stop_after_us = limit_us;
-    const schedule::Simulation simulation = simulator.run(options);
-    work += static_cast<double>(simulation.arrived);
-    return simulation.stopped ? std::max(closed_us, simulation.time_us) : simulation.time_us;
-  }
-
-  // A part of the bytes takes a part of the time, beside what the least data takes. Chunks stay as long as a slice.
-  double of_part_us(const schedule::Simulator& simulator, schedule::SimulationOptions options, double limit_us,
-                    double& work) const {
-    const double closed_us = cost_.time_us(options.bytes, options.slice_bytes);
-    const double chunk_bytes = options.bytes * cost_.chunk_per_byte;
-    const double slices = slices_in_all(candidate_->schedule, options);
-    const double part = std::max(kSlicesOfPart / slices, options.slice_bytes / chunk_bytes);
-    if (part >= 1 || slices * part > kMostSimulatedSlices) return closed_us;
-    const double least_us = std::min(cost_.least_us, limit_us);
-    options.bytes *= part;
-    options.stop_after_us = least_us + (limit_us - least_us) * part;
-    const schedule::Simulation simulation = simulator.run(options);
-    work += static_cast<double>(simulation.arrived);
-    const double us = least_us + std::max(0.0, simulation.time_us - least_us) / part;
-    return simulation.stopped ? std::max(closed_us, us) : us;
+    const double closed_us = cost_.time_us(options.bytes, slice_bytes);
+    if (!is_simulated(slice_bytes)) return closed_us;
+    const SimulatedTime time = size().time(simulator, options, kMostSimulatedSlices, kSlicesOfParts);
+    work += time.slices;
+    return time.stopped ? std::max(closed_us, time.us) : time.us;
   }
 
   const Candidate* candidate_;

@@ -1,11 +1,15 @@
 // Clusters on which hosts as a whole pass slow links, and ways from device to device do not.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/composites/even_tree_candidates.h"
+#include "portfolio/composites/ranked.h"
+#include "portfolio/flat/candidate.h"
 #include "portfolio/on_rails.h"
+#include "portfolio/portfolio.h"
 #include "schedule/proof/verify.h"
 #include "topology/presets.h"
 
@@ -24,6 +28,28 @@ topology::Topology slow_and_fast() {
   for (topology::Link& link : machine.links)
     for (const int host : {0, 11, 16, 27})
       if (link.src == first_inner + host || link.dst == first_inner + host) link.gbytes_per_s = 150;
+  return machine;
+}
+
+// Hosts of two sockets with four devices each, which a slow link joins, and one NIC at the first.
+topology::Topology with_one_nic(int hosts) {
+  topology::Topology machine;
+  machine.name = "one-nic";
+  machine.ranks = 8 * hosts;
+  const topology::Node spine = machine.ranks;
+  machine.switches = 1;
+  machine.switch_kinds = {topology::SwitchKind::fabric};
+  for (int host = 0; host < hosts; ++host) {
+    const topology::Node first = machine.nodes();
+    machine.switches += 3;
+    for (const auto kind : {topology::SwitchKind::cpu, topology::SwitchKind::cpu, topology::SwitchKind::nic})
+      machine.switch_kinds.push_back(kind);
+    for (int device = 0; device < 8; ++device)
+      join(machine, 8 * host + device, first + device / 4, 16, topology::LinkClass::pcie);
+    join(machine, first, first + 1, 12, topology::LinkClass::pcie);
+    join(machine, first, first + 2, 16, topology::LinkClass::pcie);
+    join(machine, first + 2, spine, 12.5, topology::LinkClass::net);
+  }
   return machine;
 }
 
@@ -70,4 +96,21 @@ TEST_CASE("clusters whose hosts come near the bound get no even trees of many ra
   portfolio::CompositePlanner planner(topology::preset("6*dgx-a100"));
   for (const Collective collective : kCopiesAndSums)
     for (const portfolio::CompositeCandidate& one : planner.candidates(collective, 0)) CHECK_FALSE(is_even_trees(one));
+}
+
+TEST_CASE("where hosts have one NIC, long data of one root may pass all devices in a chain") {
+  const topology::Topology machine = with_one_nic(5);
+  REQUIRE(machine.ranks > portfolio::kMostFlatRanks);
+  const auto collective = GENERATE(Collective::broadcast, Collective::reduce);
+  const Rank root = GENERATE(0, 13);
+  portfolio::CompositePlanner planner(machine);
+  const auto all = planner.candidates(collective, root);
+  const auto chain = std::ranges::find(all, "levels/chain", &portfolio::CompositeCandidate::name);
+  REQUIRE(chain != all.end());
+  CHECK_NOTHROW(schedule::verify(compose::expand(*chain->composite)));
+  const portfolio::Pipeline pipeline;
+  const auto order = portfolio::ranked(all, planner.shares(), pipeline.simulated(64 << 20));
+  INFO(all[order.front().candidate].name());
+  CHECK(all[order.front().candidate].name() == "levels/chain");
+  CHECK(order.front().simulated);
 }

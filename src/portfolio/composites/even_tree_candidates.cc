@@ -49,7 +49,9 @@ constexpr double kMuchLess = 0.75;
 constexpr int kTreesOfMany = 32;
 constexpr int kMostTwice = 96;  // ranks for which more trees are tried
 constexpr int kMostSends = 1 << 16;
-constexpr int kFramesOfBlocks = 2;          // more gain nothing: blocks are many chunks
+constexpr int kFramesOfBlocks = 2;  // more gain nothing: blocks are many chunks
+constexpr int kMostRanksOfChain = 128;
+constexpr int kChunksOfChain = 4;           // times the ranks, so that few of them wait for the first ones
 constexpr int kMostRanksWithoutRail = 512;  // whose pairs are few enough to simulate a message between each
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
@@ -468,6 +470,34 @@ void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr
               cluster);
 }
 
+// A Broadcast or Reduce whose chunks all take the same ways.
+void go_from_root(compose::Composite& composite, schedule::Schedule ways, Rank root, int chunks) {
+  ways.pipelined = true;
+  composite.root = root;
+  composite.chunks_per_rank = chunks;
+  const schedule::Step split = composite.collective == Collective::reduce ? 0 : ways.steps;
+  composite.at_root = compose::RootHost{std::move(ways), {}, {}, split};
+  composite.root_turns = {0};
+}
+
+// One chain through all devices of all hosts, for Broadcast or Reduce. It enters a host at one device and leaves it at
+// another, so that no link of a host with one NIC carries data twice in one direction.
+void add_chain(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
+               Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
+  const int ranks = topology->ranks;
+  if (ranks <= kMostFlatRanks || ranks > kMostRanksOfChain) return;  // few ranks have it as a flat schedule
+  auto chain = planners::ring(*topology, collective, root);
+  if (!chain || schedule::busiest_us_per_byte(*chain) >= kClearlyLess * least_busy_us_per_byte(result)) return;
+  auto kind = plain_kind(*topology);
+  if (kind == nullptr) return;
+  compose::Composite composite = one_host(topology, collective, std::move(kind), {root}, ranks, 1);
+  composite.name = "levels/chain";
+  go_from_root(composite, *std::move(chain), root, kChunksOfChain * ranks);
+  compose::Verified known(std::move(composite), verifier);
+  const compose::Cost cost = fitted(compose::expand(*known), cluster, 1);
+  result.push_back({std::move(known), cost});
+}
+
 // Hosts without a rail that all of them have: data passes from network to network over hosts that have both.
 void add_shortest_ways(std::vector<CompositeCandidate>& result,
                        const std::shared_ptr<const topology::Topology>& topology, Collective collective, Rank root,
@@ -486,14 +516,8 @@ void add_shortest_ways(std::vector<CompositeCandidate>& result,
   compose::Composite composite = one_host(topology, collective, std::move(kind), std::move(ports), ranks, 1);
   composite.name = "levels/shortest";
   if (info(collective).rooted) composite.root = root;
-  if (collective == Collective::gather || passes_whole(collective)) composite.chunks_per_rank = 1;
-  if (passes_whole(collective)) {
-    schedule::Schedule ways = *planners::shortest(*topology, collective, root);
-    ways.pipelined = true;
-    const schedule::Step split = collective == Collective::reduce ? 0 : ways.steps;
-    composite.at_root = compose::RootHost{std::move(ways), {}, {}, split};
-    composite.root_turns = {0};
-  }
+  if (collective == Collective::gather) composite.chunks_per_rank = 1;
+  if (passes_whole(collective)) go_from_root(composite, *planners::shortest(*topology, collective, root), root, 1);
   compose::Verified known(std::move(composite), verifier);
   const compose::Cost cost = fitted(compose::expand(*known), cluster, 1);
   result.push_back({std::move(known), cost});
@@ -509,6 +533,7 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   const bool whole = passes_whole(collective);
   const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
   try {
+    if (whole) add_chain(result, topology, collective, root, cluster, verifier);
     if (whole || (topology->ranks > most && (sums_and_copies || blocks)))
       add_for_many(result, topology, collective, root, cluster, verifier);
     else if (sums_and_copies)

@@ -11,35 +11,52 @@
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
+#include "portfolio/flat/simulated_time.h"
 
 namespace sccl::portfolio {
 namespace {
 
 // In slices of the host's share, at about 0.25 us each: half for the share itself, half for its simulation.
-constexpr double kMostWork = 300000;
+constexpr double kMostWork = 350000;
+constexpr double kLittleWork = 90000;  // one of each shape that takes no more comes first
+constexpr double kMostWorkWithFirst = 800000;
 // A composite whose closed form is so many times the fastest simulated time is not simulated. On clusters of 40 to 128
 // ranks the closed form is between 0.8 and 1.3 times the simulated time.
 constexpr double kHopeless = 1.5;
+// A simulation of all ranks takes a part of the bytes if these are more slices. Its flat form takes as long as two
+// slices for each send.
+constexpr double kMostOfAll = 100000;
+constexpr double kOfParts = 60000;
+constexpr double kWorkOfFlatForm = 2;
+constexpr double kLeastSlice = 16 * 1024;
 constexpr int kAllOfFamily = 1 << 20;
 // What makes a composite slower than that, slots that are too few for its short chunks, need not hold for others.
 constexpr double kMostOverClosedForm = 1.15;
 constexpr double kAboutAsFast = 1.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-double work_of(const CompositeCandidate& one, double bytes, double slice_bytes) {
+// Of a simulation of the host that stands for all, or of all ranks.
+double work_of(const CompositeCandidate& one, const compose::HostShares& shares, schedule::SimulationOptions options,
+               double slice_bytes) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
-  const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * bytes / slice_bytes));
-  return sends / static_cast<double>(one.composite->hosts.size()) * slices;
+  if (shares.serves(*one.composite)) {
+    const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / slice_bytes));
+    return sends / static_cast<double>(one.composite->hosts.size()) * slices;
+  }
+  options.slice_bytes = slice_bytes;
+  return kWorkOfFlatForm * sends + FlatSize(sends, one.cost.chunk_per_byte).slices(options, kMostOfAll, kOfParts);
 }
 
 // By the closed form; of those that are about as fast the one first that takes the least work.
 std::vector<RankedComposite*> by_promise(std::vector<RankedComposite>& order,
-                                         const std::vector<CompositeCandidate>& candidates, double bytes) {
+                                         const std::vector<CompositeCandidate>& candidates,
+                                         const compose::HostShares& shares,
+                                         const schedule::SimulationOptions& options) {
   std::vector<std::tuple<double, double, RankedComposite*>> all;
   const double least_us = order.empty() ? 0 : order.front().time_us;
   for (RankedComposite& one : order) {
     const double band = least_us > 0 ? std::floor(std::log(one.time_us / least_us) / std::log(kAboutAsFast)) : 0;
-    all.emplace_back(band, work_of(candidates[one.candidate], bytes, one.slice_bytes), &one);
+    all.emplace_back(band, work_of(candidates[one.candidate], shares, options, one.slice_bytes), &one);
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
@@ -63,7 +80,7 @@ class Simulations {
       : candidates_(candidates), shares_(shares), options_(options) {}
 
   // At most so many of each family, as long as there is time. Frames of one shape take about as long; shapes differ.
-  void run(const std::vector<RankedComposite*>& promising, int most_of_family) {
+  void run(const std::vector<RankedComposite*>& promising, int most_of_family, double most_work) {
     std::map<std::string_view, int> taken;
     for (RankedComposite* const next : promising) {
       RankedComposite& one = *next;
@@ -71,51 +88,96 @@ class Simulations {
       if (one.simulated || refused_.contains(one.candidate)) continue;
       if (one.time_us >= kHopeless * least_us_) return;
       if (taken[family(candidate)] == most_of_family) continue;
-      const double work = work_of(candidate, options_.bytes, one.slice_bytes);
-      if (work_ + work > kMostWork) continue;
-      work_ += work;
-      const auto share = shares_.of(*candidate.composite);
-      if (!share) {
-        refused_.insert(one.candidate);
-        continue;
-      }
+      const double work = work_of(candidate, shares_, options_, one.slice_bytes);
+      if (work > most_work || work_ + work > kMostWork) continue;
       ++taken[family(candidate)];
-      simulate(one, *share);
+      simulate(one, candidate);
     }
   }
 
-  // What was not simulated is as far above its closed form as the fastest, and a little more: what is known comes
-  // first.
+  // Who comes first is known, if that takes no long time: others that were simulated may be slower than they promised.
+  bool know_first(std::vector<RankedComposite>& order) {
+    RankedComposite& first = order.front();
+    const CompositeCandidate& candidate = candidates_[first.candidate];
+    if (first.simulated || refused_.contains(first.candidate)) return false;
+    const double work = work_of(candidate, shares_, options_, first.slice_bytes);
+    if (work_ + work > kMostWorkWithFirst) return false;
+    simulate(first, candidate);
+    return true;
+  }
+
+  // The closed form mostly finds the best slices, but not those of chains through many ranks.
+  void shorten_slices(RankedComposite& first) {
+    const CompositeCandidate& candidate = candidates_[first.candidate];
+    if (!first.simulated || shares_.serves(*candidate.composite)) return;
+    for (double slice = first.slice_bytes / 2; slice >= kLeastSlice; slice /= 2) {
+      if (work_ + work_of(candidate, shares_, options_, slice) > kMostWorkWithFirst) return;
+      const auto time = time_of(candidate, slice);
+      if (!time || time->stopped || time->us >= first.time_us) return;
+      first.time_us = least_us_ = time->us;
+      first.slice_bytes = slice;
+    }
+  }
+
+  // What was not simulated is as far above its closed form as the fastest, or as others of its shape, and a little
+  // more: what is known comes first.
   void guess(std::vector<RankedComposite>& order) const {
     if (!std::isfinite(least_us_)) return;
-    for (RankedComposite& one : order)
-      if (!one.simulated && !refused_.contains(one.candidate) && shares_.serves(*candidates_[one.candidate].composite))
-        one.time_us *= kAboutAsFast * over_closed_form_;
+    for (RankedComposite& one : order) {
+      if (one.simulated || refused_.contains(one.candidate)) continue;
+      const auto shape = over_closed_form_of_.find(family(candidates_[one.candidate]));
+      const double of_shape = shape == over_closed_form_of_.end() ? 1 : shape->second;
+      one.time_us = one.closed_us * kAboutAsFast * std::max(over_closed_form_, of_shape);
+    }
   }
 
  private:
   // What the simulator refuses, links of thousands of lanes for example, keeps its closed form.
-  void simulate(RankedComposite& one, const schedule::HostShare& share) {
-    schedule::SimulationOptions options = options_;
-    options.slice_bytes = one.slice_bytes;
-    options.stop_after_us = least_us_;
-    schedule::Simulation simulation;
+  void simulate(RankedComposite& one, const CompositeCandidate& candidate) {
     try {
-      simulation = schedule::Simulator(share).run(options);
+      if (const auto time = time_of(candidate, one.slice_bytes)) return learn(one, *time);
     } catch (const Error&) {
-      refused_.insert(one.candidate);
-      return;
     }
+    refused_.insert(one.candidate);
+  }
+
+  void learn(RankedComposite& one, const SimulatedTime& time) {
     one.simulated = true;
-    if (simulation.stopped) {  // it takes longer than the least
-      one.time_us = std::max(simulation.time_us, std::nextafter(least_us_, kNever));
+    const auto over_closed_form = [&](double us) {
+      return one.closed_us > 0 ? std::clamp(us / one.closed_us, 1.0, kMostOverClosedForm) : 1;
+    };
+    double& of_shape = over_closed_form_of_[family(candidates_[one.candidate])];
+    of_shape = std::max(of_shape, over_closed_form(time.stopped ? least_us_ : time.us));
+    if (time.stopped) {  // it takes longer than the least
+      one.time_us = std::max(time.us, std::nextafter(least_us_, kNever));
       return;
     }
-    if (simulation.time_us < least_us_) {
-      least_us_ = simulation.time_us;
-      if (one.time_us > 0) over_closed_form_ = std::clamp(least_us_ / one.time_us, 1.0, kMostOverClosedForm);
+    if (time.us < least_us_) {
+      least_us_ = time.us;
+      over_closed_form_ = over_closed_form(time.us);
     }
-    one.time_us = simulation.time_us;
+    one.time_us = time.us;
+  }
+
+  // Nothing where hosts seem to do alike, but do not.
+  std::optional<SimulatedTime> time_of(const CompositeCandidate& candidate, double slice_bytes) {
+    schedule::SimulationOptions options = options_;
+    options.slice_bytes = slice_bytes;
+    options.stop_after_us = least_us_;
+    if (shares_.serves(*candidate.composite)) {
+      const auto share = shares_.of(*candidate.composite);
+      if (!share) return std::nullopt;
+      const schedule::Simulation simulation = schedule::Simulator(*share).run(options);
+      work_ += static_cast<double>(simulation.slices);
+      return SimulatedTime{simulation.time_us, simulation.stopped};
+    }
+    const schedule::Schedule flat = compose::expand_without_rounds(*candidate.composite);
+    const auto sends = static_cast<double>(flat.sends.size());
+    work_ += kWorkOfFlatForm * sends;
+    const FlatSize size(sends, candidate.cost.chunk_per_byte);
+    const SimulatedTime time = size.time(schedule::Simulator(flat), options, kMostOfAll, kOfParts);
+    work_ += time.slices;
+    return time;
   }
 
   const std::vector<CompositeCandidate>& candidates_;
@@ -123,7 +185,8 @@ class Simulations {
   const schedule::SimulationOptions& options_;
   double work_ = 0;
   double least_us_ = kNever;
-  double over_closed_form_ = 1;  // the least time
+  double over_closed_form_ = 1;                             // the least time
+  std::map<std::string_view, double> over_closed_form_of_;  // by family: the most of a time, at least
   std::set<std::size_t> refused_;
 };
 
@@ -135,18 +198,23 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const compose::Cost& cost = candidates[index].cost;
     const double slice = cost.good_slice(options.bytes, options.slice_bytes);
-    order.push_back({index, slice, cost.time_us(options.bytes, slice)});
+    const double closed_us = cost.time_us(options.bytes, slice);
+    order.push_back({index, slice, closed_us, closed_us});
   }
   const auto earlier = [](const RankedComposite& a, const RankedComposite& b) { return a.time_us < b.time_us; };
   std::stable_sort(order.begin(), order.end(), earlier);
   Simulations simulations(candidates, shares, options);
-  const std::vector<RankedComposite*> promising = by_promise(order, candidates, options.bytes);
-  for (const int most_of_family : {2, kAllOfFamily}) simulations.run(promising, most_of_family);
-  simulations.guess(order);
-  // Of equal times what was simulated first.
-  std::stable_sort(order.begin(), order.end(), [](const RankedComposite& a, const RankedComposite& b) {
+  const std::vector<RankedComposite*> promising = by_promise(order, candidates, shares, options);
+  simulations.run(promising, 1, kLittleWork);
+  for (const int most_of_family : {2, kAllOfFamily}) simulations.run(promising, most_of_family, kMostWork);
+  const auto before = [](const RankedComposite& a, const RankedComposite& b) {
     return a.time_us != b.time_us ? a.time_us < b.time_us : a.simulated && !b.simulated;
-  });
+  };
+  do {
+    simulations.guess(order);
+    std::stable_sort(order.begin(), order.end(), before);
+  } while (!order.empty() && simulations.know_first(order));
+  if (!order.empty()) simulations.shorten_slices(order.front());
   return order;
 }
 

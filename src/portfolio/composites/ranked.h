@@ -1,5 +1,5 @@
-// The order in which composites on many ranks serve a call: by the closed form, and where all hosts do alike by a
-// simulation of one of them.
+// The order in which composites on many ranks serve a call: by the closed form, and by simulations; where all hosts do
+// alike of one of them, else of all ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,15 @@ namespace sccl::portfolio {
 struct RankedComposite {
   std::size_t candidate = 0;
   double slice_bytes = 0;
-  double time_us = 0;  // foreseen
+  double closed_us = 0;  // by the closed form
+  double time_us = 0;    // foreseen
   bool simulated = false;
 };
 
 // Fastest first. `options`: the bytes, the most of a slice, and the slots of connections. Only the most promising
-// composites are simulated: some hundredths of a second in all. One that might be but is not is taken to be as far
-// above its closed form as the fastest of those. A pure function of its arguments, so that all ranks choose alike.
+// composites are simulated, and what comes first: one or two tenths of a second in all. One that is not is taken to be
+// as far above its closed form as the fastest of those. A pure function of its arguments, so that all ranks choose
+// alike.
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
                                     const compose::HostShares& shares, const schedule::SimulationOptions& options);
 
