@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/settings/env.h"
+#include "base/settings/log.h"
 #include "base/settings/printable.h"
+#include "topology/dead_links.h"
 #include "topology/formats/json.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
@@ -97,6 +99,8 @@ Machine load(std::string_view text, double nic_gbits_per_s) {
   }
   try {
     Machine machine = parsed(content_of(path));
+    if (const int dead = leave_out_dead_links(machine.topology); dead > 0)
+      log::warn("{}: {} links have 0 GB/s: continuing without them", path.string(), dead);
     join_twin_switches(machine.topology);
     return machine;
   } catch (const Error& error) {

@@ -1,0 +1,62 @@
+#include "topology/dead_links.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace sccl::topology {
+namespace {
+
+using Edge = std::pair<Node, Node>;
+
+std::size_t at(Node node) { return static_cast<std::size_t>(node); }
+
+// Switches that lost links and have one neighbour left, then those behind them.
+void leave_out_dead_ends(Topology& topology, const std::set<Node>& first) {
+  std::vector<std::set<Node>> neighbours(at(topology.nodes()));
+  for (const Link& link : topology.links) {
+    neighbours[at(link.src)].insert(link.dst);
+    neighbours[at(link.dst)].insert(link.src);
+  }
+  std::set<Node> dead;
+  std::vector<Node> waiting(first.begin(), first.end());
+  while (!waiting.empty()) {
+    const Node node = waiting.back();
+    waiting.pop_back();
+    if (node < topology.ranks || neighbours[at(node)].size() > 1 || !dead.insert(node).second) continue;
+    for (const Node other : neighbours[at(node)]) {
+      neighbours[at(other)].erase(node);
+      waiting.push_back(other);
+    }
+  }
+  std::erase_if(topology.links, [&](const Link& link) { return dead.contains(link.src) || dead.contains(link.dst); });
+}
+
+}  // namespace
+
+int leave_out_dead_links(Topology& topology) {
+  const auto is_dead = [](const Link& link) { return !(link.gbytes_per_s > 0); };
+  const auto count = static_cast<int>(std::ranges::count_if(topology.links, is_dead));
+  if (count == 0 || count == static_cast<int>(topology.links.size())) return 0;
+  std::map<Edge, double> rates;
+  for (const Link& link : topology.links) rates[{link.src, link.dst}] += link.gbytes_per_s;
+  std::set<Node> ends;
+  std::erase_if(topology.links, [&](const Link& link) {
+    const auto back = rates.find({link.dst, link.src});
+    const bool one_way = link.link_class == LinkClass::net && back != rates.end() && !(back->second > 0);
+    if (!is_dead(link) && !one_way) return false;
+    ends.insert({link.src, link.dst});
+    return true;
+  });
+  leave_out_dead_ends(topology, ends);
+  std::set<Edge> kept;
+  for (const Link& link : topology.links) kept.emplace(link.src, link.dst);
+  for (SharedSet& set : topology.shared)
+    std::erase_if(set.links, [&](const Edge& edge) { return !kept.contains(edge); });
+  std::erase_if(topology.shared, [](const SharedSet& set) { return set.links.empty(); });
+  return count;
+}
+
+}  // namespace sccl::topology
