@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/os/out_of_memory.h"
 #include "shim/unheard_errors.h"
 
 namespace sccl::shim {
@@ -37,6 +38,17 @@ ncclResult_t report(const char* call, const Error& error) noexcept {
     log::set_last_error("out of memory while an error was reported");
   }
   return static_cast<ncclResult_t>(error.code());
+}
+
+ncclResult_t report(const char* call, const std::exception& error) noexcept {
+  const bool lacks_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const ErrorCode code = lacks_memory ? ErrorCode::system_error : ErrorCode::internal_error;
+  try {
+    return report(call, Error(code, cause_of(error)));
+  } catch (const std::bad_alloc&) {
+    log::set_last_error(cause_of(error));
+    return static_cast<ncclResult_t>(code);
+  }
 }
 
 }  // namespace sccl::shim

@@ -22,6 +22,8 @@ namespace sccl::shim {
 // Sets the text of ncclGetLastError. If the program cannot ask for the text and NCCL_DEBUG is not set, the text also
 // goes to standard error, once (unheard_errors.h).
 ncclResult_t report(const char* call, const Error& error) noexcept;
+// The same for what is no Error: a lack of memory, or an exception that nobody expects.
+ncclResult_t report(const char* call, const std::exception& error) noexcept;
 
 inline ncclResult_t to_result(runtime::Completion completion) {
   return completion == runtime::Completion::done ? ncclSuccess : ncclInProgress;
@@ -63,10 +65,8 @@ ncclResult_t caught(const char* call, Body&& body) noexcept {
     }
   } catch (const Error& error) {
     return report(call, error);
-  } catch (const std::bad_alloc&) {
-    return report(call, Error(ErrorCode::system_error, "out of memory: free some"));
   } catch (const std::exception& error) {
-    return report(call, Error(ErrorCode::internal_error, error.what()));
+    return report(call, error);
   }
 }
 

@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "base/os/out_of_memory.h"
 #include "runtime/communicator/group.h"
 #include "runtime/communicator/suspension.h"
 #include "shim/boundary.h"
@@ -19,6 +22,7 @@ using namespace sccl::shim;
 namespace {
 
 using Parent = std::shared_ptr<runtime::Communicator>;
+using Begin = std::function<void()>;
 
 // NULL: the child inherits the parent's configuration.
 runtime::ChildOptions child_options(const runtime::Communicator* parent, const ncclConfig_t* config) {
@@ -41,7 +45,13 @@ void require_place(ncclComm_t* newcomm) {
 
 // Programs poll this place while a library thread makes the communicator.
 void deliver(ncclComm_t* newcomm, const Parent& child) {
-  const ncclComm_t handle = child ? make_handle(child) : nullptr;
+  ncclComm_t handle = nullptr;
+  try {
+    if (child) handle = make_handle(child);
+  } catch (const std::bad_alloc&) {
+    child->record_failure(Error(ErrorCode::system_error, kOutOfMemory));
+    throw;
+  }
   std::atomic_ref<ncclComm_t>(*newcomm).store(handle, std::memory_order_release);  // pairs with the program's polling
 }
 
@@ -49,8 +59,10 @@ runtime::Completion split(ncclComm_t comm, int color, int key, ncclComm_t* newco
   const Parent parent = communicator_of(comm);
   require_place(newcomm);
   parent->lifecycle().check_parent();
-  const auto options = child_options(parent.get(), config);
-  return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::split(*parent, color, key, options)); });
+  return runtime::submit_setup(parent, runtime::GiveUp{&runtime::give_up_split}, [&] {
+    const auto options = child_options(parent.get(), config);
+    return Begin([=] { deliver(newcomm, runtime::split(*parent, color, key, options)); });
+  });
 }
 
 runtime::Completion shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t* newcomm,
@@ -65,20 +77,25 @@ runtime::Completion shrink(ncclComm_t comm, const int* excluded, int count, nccl
   if (flags == NCCL_SHRINK_ABORT && parent->lifecycle().now() != runtime::Communicator::State::revoked)
     parent->revoke();
   parent->lifecycle().check_parent();
-  const auto options = child_options(parent.get(), config);
-  const std::vector<int> list(excluded, excluded + count);
-  return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::shrink(*parent, list, options)); });
+  const std::span<const int> all(excluded, static_cast<std::size_t>(count));
+  return runtime::submit_setup(parent, runtime::giving_up_shrink(*parent, all), [&] {
+    const auto options = child_options(parent.get(), config);
+    const std::vector<int> list(all.begin(), all.end());
+    return Begin([=] { deliver(newcomm, runtime::shrink(*parent, list, options)); });
+  });
 }
 
 runtime::Completion join_grown(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
                                const ncclConfig_t* config) {
   if (id == nullptr)
     fail(ErrorCode::invalid_argument, "uniqueId is NULL: a new rank needs the id of the growing ranks");
-  const auto options = child_options(nullptr, config);
-  runtime::CommunicatorOptions made{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking};
-  made.blocks = options.blocks;
-  made.timeout_ms = options.timeout_ms;
-  return join(newcomm, std::move(made));
+  return join(newcomm, {id, 1}, rank, ranks, [&] {
+    const auto options = child_options(nullptr, config);
+    runtime::CommunicatorOptions made{to_runtime(*id), rank, ranks, 0, -1, options.name, options.blocking};
+    made.blocks = options.blocks;
+    made.timeout_ms = options.timeout_ms;
+    return made;
+  });
 }
 
 runtime::Completion grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* newcomm,
@@ -89,10 +106,12 @@ runtime::Completion grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int
   if (rank != -1 && rank != parent->rank())
     fail(ErrorCode::invalid_argument, "rank {} keeps its number: pass -1 instead of {}", parent->rank(), rank);
   parent->lifecycle().check_parent();
-  const auto options = child_options(parent.get(), config);
   std::optional<runtime::UniqueId> given;
   if (id != nullptr) given = to_runtime(*id);
-  return runtime::submit_setup(parent, [=] { deliver(newcomm, runtime::grow(*parent, ranks, given, options)); });
+  return runtime::submit_setup(parent, runtime::GiveUp{&runtime::give_up_grow, 0, given, ranks}, [&] {
+    const auto options = child_options(parent.get(), config);
+    return Begin([=] { deliver(newcomm, runtime::grow(*parent, ranks, given, options)); });
+  });
 }
 
 }  // namespace

@@ -31,16 +31,18 @@ void require_pointer(const T* pointer, const char* name) {
 
 runtime::Completion init_rank(ncclComm_t* comm, int ranks, std::span<const ncclUniqueId> ids, int rank, int device,
                               const ncclConfig_t* config) {
-  tell_version();
   require_pointer(comm, "comm");
-  const ncclConfig_t read = read_config(config);
-  runtime::CommunicatorOptions options{to_runtime(ids.front()), rank, ranks, device, -1, "", is_blocking(read)};
-  for (const ncclUniqueId& id : ids.subspan(1)) options.further_ids.push_back(to_runtime(id));
-  options.blocks = block_wishes(read);
-  options.timeout_ms = timeout_ms(config);
-  if (read.commName != nullptr) options.name = read.commName;
-  if (read.netName != nullptr) options.net_name = read.netName;
-  return join(comm, std::move(options));
+  return join(comm, ids, rank, ranks, [&] {
+    tell_version();
+    const ncclConfig_t read = read_config(config);
+    runtime::CommunicatorOptions options{to_runtime(ids.front()), rank, ranks, device, -1, "", is_blocking(read)};
+    for (const ncclUniqueId& id : ids.subspan(1)) options.further_ids.push_back(to_runtime(id));
+    options.blocks = block_wishes(read);
+    options.timeout_ms = timeout_ms(config);
+    if (read.commName != nullptr) options.name = read.commName;
+    if (read.netName != nullptr) options.net_name = read.netName;
+    return options;
+  });
 }
 
 runtime::Completion init_all(ncclComm_t* comms, int count, const int* devices) {

@@ -23,7 +23,11 @@ std::thread start_thread(Function&& function) {
   try {
     thread = std::thread(std::forward<Function>(function));
   } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     failure = error.what();
+  } catch (...) {  // no memory
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!thread.joinable())

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "base/os/boot_id.h"
+#include "base/os/folder.h"
 #include "net/net.h"
 
 namespace sccl::net::ucx {
@@ -68,13 +69,11 @@ void add_interfaces(Devices& devices) {
 }
 
 void add_rdma(Devices& devices) {
-  std::error_code error;
-  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
-    const std::string name = device.path().filename();
+  const std::string folder = "/sys/class/infiniband";
+  for (const std::string& name : names_in(folder.c_str())) {
     devices.emplace(name, "");
-    std::error_code no_ports;
-    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", no_ports))
-      devices.emplace(name + ":" + port.path().filename().string(), "");
+    for (const std::string& port : names_in((folder + "/" + name + "/ports").c_str()))
+      devices.emplace(name + ":" + port, "");
   }
 }
 

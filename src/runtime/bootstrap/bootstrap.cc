@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/os/boot_id.h"
+#include "base/os/out_of_memory.h"
 #include "base/os/thread.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
@@ -95,7 +96,8 @@ struct Bootstrap::Impl {
     socket = std::move(joined.socket);
     welcome = joined.welcome;
   }
-  void tell_failure(const std::string& reason, Deadline deadline);
+  void tell(Kind kind, std::string_view text, Deadline deadline) const;
+  void tell_failure(std::string_view reason, Deadline deadline);
   Bytes receive_frame(Kind& kind, const WaitPolicy& policy);
   std::vector<Bytes> parse_gathered(const Bytes& payload) const;
   [[noreturn]] void fail_with(const Bytes& error);
@@ -207,9 +209,14 @@ Bootstrap::Bootstrap(const UniqueId& id, Rank rank, int ranks, Deadline deadline
     : Bootstrap(std::span(&id, 1), rank, ranks, deadline, abort, std::move(watch)) {}
 
 Bootstrap::Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadline deadline,
-                     const std::atomic<bool>& abort, std::function<void()> watch)
-    : impl_(std::make_unique<Impl>(
-          JoinRequest{std::vector<UniqueId>(ids.begin(), ids.end()), rank, ranks, &abort, std::move(watch)})) {
+                     const std::atomic<bool>& abort, std::function<void()> watch) {
+  try {
+    impl_ = std::make_unique<Impl>(
+        JoinRequest{std::vector<UniqueId>(ids.begin(), ids.end()), rank, ranks, &abort, std::move(watch)});
+  } catch (const std::bad_alloc&) {
+    fail_early(ids, rank, ranks, kOutOfMemory);
+    throw;
+  }
   const IdContent& first = impl_->joining.first();
   if (first.fixed && rank == 0) {
     Address address = first.addresses.front();
@@ -228,6 +235,10 @@ Bootstrap::Bootstrap(std::span<const UniqueId> ids, Rank rank, int ranks, Deadli
     // Of several ids, the first one's root may be there.
     if (!impl_->joining.has_searched() || ids.size() > 1) fail_early(ids, rank, ranks, error.what());
     throw;
+  } catch (const std::bad_alloc&) {
+    // A node that knows this rank sees that its connection ends.
+    if (!impl_->joining.has_introduced_itself()) fail_early(ids, rank, ranks, kOutOfMemory);
+    throw;
   }
 }
 
@@ -237,8 +248,7 @@ Bootstrap::~Bootstrap() {
   if (!impl_->socket.valid()) return;
   try {
     // The root ends when all ranks have left, including those that received an error.
-    if (!impl_->left)
-      send_all(impl_->socket.get(), frame(Kind::leave, {}), {Deadline::in(std::chrono::seconds(1)), nullptr});
+    if (!impl_->left) impl_->tell(Kind::leave, {}, Deadline::in(std::chrono::seconds(1)));
   } catch (...) {
     // The node is gone, so there is no process to tell.
   }
@@ -291,15 +301,22 @@ void Bootstrap::check() {
   if (kind == Kind::error) impl_->fail_with(payload);
 }
 
-void Bootstrap::Impl::tell_failure(const std::string& reason, Deadline deadline) {
-  over = true;
+// Without allocation.
+void Bootstrap::Impl::tell(Kind kind, std::string_view text, Deadline deadline) const {
   const WaitPolicy brief{deadline, nullptr};
-  send_all(socket.get(), frame(Kind::failed, std::as_bytes(std::span(reason))), brief);
-  send_all(socket.get(), frame(Kind::leave, {}), brief);
+  const Header header{kind, 0, text.size()};
+  send_all(socket.get(), bytes_of(header), brief);
+  send_all(socket.get(), std::as_bytes(std::span(text)), brief);
+}
+
+void Bootstrap::Impl::tell_failure(std::string_view reason, Deadline deadline) {
+  over = true;
+  tell(Kind::failed, reason, deadline);
+  tell(Kind::leave, {}, deadline);
   left = true;
 }
 
-void Bootstrap::fail(const std::string& reason) noexcept {
+void Bootstrap::fail(std::string_view reason) noexcept {
   if (!impl_->socket.valid() || impl_->over) return;
   try {
     impl_->tell_failure(reason, Deadline::in(kFarewellLimit));
@@ -318,7 +335,7 @@ void empty_table_of_this_thread() {
 
 }  // namespace
 
-void Bootstrap::fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, const std::string& reason) noexcept {
+void Bootstrap::fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, std::string_view reason) noexcept {
   const auto tell = [&]() noexcept {
     try {
       const std::atomic<bool> abort{false};

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
@@ -28,6 +29,7 @@ class Bootstrap {
   // - invalid_argument when another library, for instance another NCCL, made the id; the message says so;
   // - invalid_usage when the rank is taken, or the rank counts differ; the message names both;
   // - remote_error when a rank gave up;
+  // - bad_alloc when memory lacks; the other ranks are told;
   // - system_error when the deadline passes; the message names the missing ranks, as far as the root knows them.
   // `abort` is polled at least every 100 ms; when it becomes true, the call throws invalid_usage "aborted". `watch`, if
   // any, is called now and then while this rank waits for others, and may throw to end the wait.
@@ -57,12 +59,12 @@ class Bootstrap {
   // has failed or ended.
   void check();
 
-  // Tells the other ranks, through the root, why this rank gives up. Never throws.
-  void fail(const std::string& reason) noexcept;
+  // Tells the other ranks, through the root, why this rank gives up. Never throws, and needs no memory.
+  void fail(std::string_view reason) noexcept;
 
   // The same for a rank that fails before it has a Bootstrap. Takes a second at most. If the root cannot be reached,
   // the other ranks are not told.
-  static void fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, const std::string& reason) noexcept;
+  static void fail_early(std::span<const UniqueId> ids, Rank rank, int ranks, std::string_view reason) noexcept;
 
   // Collective among `ranks`: an ascending list that contains this rank, the same at each rank of the list. Every rank
   // gives the descriptors `mine`; `counts` holds the number of descriptors of each rank of the list. Returns all ranks'

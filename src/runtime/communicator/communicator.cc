@@ -1,10 +1,14 @@
 #include "runtime/communicator/communicator.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
+#include <functional>
 #include <thread>
 
 #include "base/os/cancellation.h"
+#include "base/os/out_of_memory.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -42,6 +46,13 @@ class KernelPreparation {
   std::shared_ptr<Job> job_;
 };
 
+// Peers that have left init wait for this rank in calls. Needs no memory.
+void tell_those_ready(const Membership& membership, const char* why) {
+  std::array<char, 512> text{};
+  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
+  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
+}
+
 std::string platform_text(const Membership& membership) {
   if (!membership.on_device) return "host platform";
   const DeviceMembership& on_device = *membership.on_device;
@@ -72,7 +83,7 @@ Communicator::Communicator(CommunicatorOptions options) : options_(std::move(opt
   try {
     if (!options_.accelerator) options_.accelerator = gpu::current_device();
   } catch (const Error& error) {
-    fail_to_connect(error);
+    fail_to_connect(error.what());
     throw;
   }
   if (options_.accelerator) options_.device = options_.accelerator->ordinal;
@@ -100,10 +111,10 @@ Communicator::Parts::~Parts() {
 }
 
 // Without the lock: the parts' constructors take locks that calls hold when they report a failure here.
-void Communicator::make_parts(Membership membership) {
-  parts_.membership = std::make_unique<Membership>(std::move(membership));
+void Communicator::make_parts(std::unique_ptr<Membership> membership) {
+  parts_.membership = std::move(membership);
   const Membership& made = *parts_.membership;
-  // Also if a part cannot be made: peers learn of that by the others.
+  // Also if a part cannot be made: peers learn of that by the others. So nothing before this needs memory.
   struct ShowAtEnd {
     ~ShowAtEnd() {
       const std::lock_guard lock(communicator->mutex_);
@@ -112,6 +123,12 @@ void Communicator::make_parts(Membership membership) {
     Communicator* communicator;
   };
   const ShowAtEnd shown{this};
+  parts_.membership->identity.name = options_.name;
+  parts_.membership->timeout_ms = options_.timeout_ms;
+  parts_.membership->control.set_parents_ranks(options_.parents_ranks);
+  log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, {}, {}", options_.rank, options_.ranks,
+            platform_text(made), made.layout.slot_bytes() / 1024, memory_text(made),
+            made.reaches_buffers() ? "single copy" : "no single copy");
   parts_.listed = std::make_unique<ListedMembership>(made);
   serve_status();
   const int hosts = std::max(1, made.hosts.count());
@@ -156,22 +173,24 @@ void Communicator::Parts::publish(const Error& error) const {
 }
 
 void Communicator::connect() {
-  env::report_once();
   try {
+    env::report_once();
     KernelPreparation kernels(options_.accelerator);
+    std::function<void()> watch;  // copies of it need no memory
+    if (options_.watch) watch = std::ref(options_.watch);
+    const InitRequest request{options_.ids(),
+                              options_.rank,
+                              options_.ranks,
+                              options_.place,
+                              watch,
+                              options_.accelerator,
+                              most_blocks(options_.blocks),
+                              options_.net_name};
+    auto membership = std::make_unique<Membership>();
     meets_.store(true, std::memory_order_relaxed);
-    Membership membership =
-        init_membership({options_.ids(), options_.rank, options_.ranks, options_.place, options_.watch,
-                         options_.accelerator, most_blocks(options_.blocks), options_.net_name},
-                        Deadline::in(init_timeout()), stop_.abort);
+    *membership = init_membership(request, Deadline::in(init_timeout()), stop_.abort);
     kernels.wait();
     options_.watch = nullptr;
-    membership.identity.name = options_.name;
-    membership.timeout_ms = options_.timeout_ms;
-    membership.control.set_parents_ranks(options_.parents_ranks);
-    log::info(log::Subsystem::init, "rank {} of {} ready: {}, {} KiB slots, {}, {}", options_.rank, options_.ranks,
-              platform_text(membership), membership.layout.slot_bytes() / 1024, memory_text(membership),
-              membership.reaches_buffers() ? "single copy" : "no single copy");
     make_parts(std::move(membership));
     // On a device no rank's first kernel may run while another rank still allocates: the allocation would wait for the
     // kernel.
@@ -182,21 +201,25 @@ void Communicator::connect() {
     }
     lifecycle_.enter(State::created, State::ready);
   } catch (const Error& error) {
-    fail_to_connect(error);
+    fail_to_connect(error.what());
     record_failure(error);
     throw;
   } catch (const std::exception& error) {
-    const Error failure(ErrorCode::system_error,
-                        fmt::format("rank {}: init: {}: free some", options_.rank, error.what()));
-    fail_to_connect(failure);
+    fail_to_connect(cause_of(error));
+    if (parts_.membership) tell_those_ready(*parts_.membership, cause_of(error));
+    const Error failure(ErrorCode::system_error, fmt::format("rank {}: init: {}", options_.rank, cause_of(error)));
     record_failure(failure);
     throw failure;
   }
 }
 
-void Communicator::fail_to_connect(const Error& error) noexcept {
-  if (!meets_.exchange(true, std::memory_order_relaxed))
-    Bootstrap::fail_early(options_.ids(), options_.rank, options_.ranks, error.what());
+void Communicator::fail_to_connect(const char* why) noexcept {
+  if (meets_.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    Bootstrap::fail_early(options_.ids(), options_.rank, options_.ranks, why);
+  } catch (const std::bad_alloc&) {
+    // There is no memory to tell it.
+  }
 }
 
 void Communicator::finalize() {

@@ -67,7 +67,7 @@ class Communicator {
   // (SCCL_INIT_TIMEOUT_MS), when ranks disagree, or when abort() is called meanwhile.
   void connect();
   // Tells the other ranks why this rank failed before it could call connect().
-  void fail_to_connect(const Error& error) noexcept;
+  void fail_to_connect(const char* why) noexcept;
 
   // Does not wait: work on the host platform is complete when its call returns. Throws invalid_argument if called
   // twice.
@@ -148,7 +148,7 @@ class Communicator {
     std::unique_ptr<DeviceExecutor> on_device;
   };
 
-  void make_parts(Membership membership);
+  void make_parts(std::unique_ptr<Membership> membership);
   // Null until init has made the parts; afterwards the parts stay. connect() may be making them in the background.
   const Parts* parts_if_made() const;
   void take_buffers_back() noexcept;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <tuple>
@@ -11,11 +12,15 @@
 
 #include "base/deadline.h"
 #include "base/error.h"
+#include "base/os/out_of_memory.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/control_all_gather.h"
 #include "runtime/membership/membership.h"
 
 namespace sccl::runtime {
 namespace {
+
+using Making = ControlAllGather::Making;
 
 constexpr std::chrono::milliseconds kParentsWordLimit{200};
 
@@ -62,17 +67,47 @@ void await_parents_word(const std::function<void()>& check) {
     check();
 }
 
+// The other ranks see it themselves when this rank was aborted, and whatever another rank told this one.
+bool is_own(const Error& error) {
+  return error.code() != ErrorCode::remote_error && error.code() != ErrorCode::invalid_usage &&
+         error.code() != ErrorCode::invalid_argument;
+}
+
+// If `make` fails here, the other members are told: they wait for this rank.
+template <typename Make>
+std::shared_ptr<Communicator> make_or_give_up(ControlAllGather& gather, const Making& making, Make&& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (is_own(error)) gather.give_up(making, error.what());
+    throw;
+  } catch (const std::exception& error) {
+    gather.give_up(making, cause_of(error));
+    throw;
+  }
+}
+
 // `members`: the ranks of `parent` that must come. The death of a member ends the wait.
-std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose,
+std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::string& purpose, const Making& making,
                                             const std::vector<Rank>& members, CommunicatorOptions options) {
   const auto check = [&] {
     // This check comes first: a rank that learned of the disagreement may end because of it.
-    parent.control_all_gather().check_not_in_call(purpose, members);
+    parent.control_all_gather().check_not_in_call(purpose, making, members);
+    parent.control_all_gather().check_given_up(purpose, making, members);
     parent.control_all_gather().check_alive(purpose, members);
   };
-  options.watch = check;
-  options.net_name = parent.options().net_name;
-  const auto child = std::make_shared<Communicator>(std::move(options));
+  const UniqueId id = options.id;
+  const Rank rank = options.rank;
+  const int ranks = options.ranks;
+  std::shared_ptr<Communicator> child;
+  try {
+    options.watch = check;
+    options.net_name = parent.options().net_name;
+    child = std::make_shared<Communicator>(std::move(options));
+  } catch (const std::bad_alloc&) {
+    Bootstrap::fail_early({&id, 1}, rank, ranks, kOutOfMemory);  // new ranks of a grown one wait at the root
+    throw;
+  }
   parent.set_pending_child(child);
   try {
     child->connect();
@@ -90,9 +125,8 @@ std::shared_ptr<Communicator> connect_child(Communicator& parent, const std::str
 
 // The first of `members` makes the id and announces it to the others. The board may be used again once all members have
 // met; the child's init ends on no rank before that.
-std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::string& purpose, Board board,
-                                              std::uint64_t tag, const std::vector<Rank>& members,
-                                              const ChildOptions& options) {
+std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::string& purpose, const Making& making,
+                                              const std::vector<Rank>& members, const ChildOptions& options) {
   const CheckEnd check_end(parent.control_all_gather());
   const auto own = std::find(members.begin(), members.end(), parent.rank());
   CommunicatorOptions made{{},
@@ -108,27 +142,30 @@ std::shared_ptr<Communicator> connect_members(Communicator& parent, const std::s
   made.parents_ranks = members;
   if (own == members.begin()) {
     made.id = create_private_id();
-    parent.control_all_gather().announce(board, tag, made.id.bytes);
+    parent.control_all_gather().announce(making, made.id.bytes);
   } else {
-    made.id = from_payload<UniqueId>(parent.control_all_gather().await(purpose, board, tag, {members.front()}, members,
-                                                                       Deadline::in(init_timeout())));
+    made.id = from_payload<UniqueId>(
+        parent.control_all_gather().await(purpose, making, {members.front()}, members, Deadline::in(init_timeout())));
   }
-  return connect_child(parent, purpose, members, std::move(made));
+  return connect_child(parent, purpose, making, members, std::move(made));
+}
+
+bool survives(Rank rank, std::span<const int> excluded) {
+  return std::find(excluded.begin(), excluded.end(), rank) == excluded.end();
 }
 
 // Not zero. Different lists practically always have different hashes.
-std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+std::uint64_t hash_of_survivors(const Communicator& parent, std::span<const int> excluded) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const Rank rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3;
+  for (Rank rank = 0; rank < parent.ranks(); ++rank)
+    if (survives(rank, excluded)) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3;
   return hash | 1;
 }
 
-std::vector<Rank> survivors(const Communicator& parent, std::span<const int> excluded) {
+void check_excluded(const Communicator& parent, std::span<const int> excluded) {
   if (excluded.empty())
     fail(ErrorCode::invalid_argument, "rank {}: the list of ranks to exclude is empty: name at least one",
          parent.rank());
-  std::vector<Rank> members(static_cast<std::size_t>(parent.ranks()));
-  std::iota(members.begin(), members.end(), 0);
   for (const int rank : excluded) {
     if (rank < 0 || rank >= parent.ranks())
       fail(ErrorCode::invalid_argument, "rank {}: rank {} of the list to exclude is not one of 0..{}", parent.rank(),
@@ -136,8 +173,13 @@ std::vector<Rank> survivors(const Communicator& parent, std::span<const int> exc
     if (rank == parent.rank())
       fail(ErrorCode::invalid_argument, "rank {} is in its own list of ranks to exclude: only the others may call it",
            rank);
-    std::erase(members, rank);
   }
+}
+
+std::vector<Rank> survivors(const Communicator& parent, std::span<const int> excluded) {
+  std::vector<Rank> members;
+  for (Rank rank = 0; rank < parent.ranks(); ++rank)
+    if (survives(rank, excluded)) members.push_back(rank);
   return members;
 }
 
@@ -163,14 +205,53 @@ std::vector<Rank> members_of_color(Communicator& parent, int color, int key) {
   return members;
 }
 
+// A rank that lacks memory: before it has shown its color, or when the others go on and wait for it.
+void fail_to_group(Communicator& parent, const Making& making, std::uint64_t shown_before) noexcept {
+  ControlAllGather& gather = parent.control_all_gather();
+  if (gather.shown() == shown_before) return gather.fail_next(kOutOfMemory);
+  gather.give_up(making, kOutOfMemory);
+  if (parent.options().accelerator) gather.fail_next(kOutOfMemory);  // where the children end
+}
+
 }  // namespace
+
+void give_up_split(Communicator& parent, const GiveUp&, const char* why) noexcept {
+  ControlAllGather& gather = parent.control_all_gather();
+  gather.give_up(gather.next_making(Board::split), why);
+  gather.fail_next(why);
+}
+
+void give_up_shrink(Communicator& parent, const GiveUp& what, const char* why) noexcept {
+  try {
+    ControlAllGather& gather = parent.control_all_gather();
+    gather.give_up(gather.next_making(Board::shrink, what.list), why);
+  } catch (const std::bad_alloc&) {
+    // Memory lacked before, too (next_making).
+  }
+}
+
+void give_up_grow(Communicator& parent, const GiveUp& what, const char* why) noexcept {
+  ControlAllGather& gather = parent.control_all_gather();
+  gather.give_up(gather.next_making(Board::grow), why);
+  parent.grow_id().was_used();
+  if (what.id) Bootstrap::fail_early({&*what.id, 1}, parent.rank(), what.ranks, why);
+}
 
 std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, const ChildOptions& options) {
   ControlAllGather& control_all_gather = parent.control_all_gather();
-  const std::uint64_t number = control_all_gather.next_number(0);
-  const std::vector<Rank> members = members_of_color(parent, color, key);
+  const std::uint64_t shown = control_all_gather.shown();
+  const Making making = control_all_gather.next_making(Board::split);
+  std::vector<Rank> members;
+  try {
+    members = members_of_color(parent, color, key);
+  } catch (const std::bad_alloc&) {
+    fail_to_group(parent, making, shown);
+    throw;
+  }
   const auto connect = [&] {
-    return members.empty() ? nullptr : connect_members(parent, "ncclCommSplit", Board::split, number, members, options);
+    return make_or_give_up(control_all_gather, making, [&] {
+      return members.empty() ? nullptr : connect_members(parent, "ncclCommSplit", making, members, options);
+    });
   };
   if (!parent.options().accelerator) return connect();
   std::shared_ptr<Communicator> child;
@@ -178,6 +259,9 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
     child = connect();
   } catch (const Error& error) {
     control_all_gather.refuse(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    control_all_gather.fail_next(cause_of(error));
     throw;
   }
   // On devices no rank goes on before all ranks have their memory. Otherwise an allocation in another child's init may
@@ -188,20 +272,24 @@ std::shared_ptr<Communicator> split(Communicator& parent, int color, int key, co
 }
 
 std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> excluded, const ChildOptions& options) {
-  const std::vector<Rank> members = survivors(parent, excluded);
-  const std::uint64_t list = hash_of(members);
-  const std::uint64_t tag = list ^ parent.control_all_gather().next_number(list) << 1;
-  return connect_members(parent, "ncclCommShrink", Board::shrink, tag, members, options);
+  check_excluded(parent, excluded);
+  ControlAllGather& control_all_gather = parent.control_all_gather();
+  const Making making = control_all_gather.next_making(Board::shrink, hash_of_survivors(parent, excluded));
+  return make_or_give_up(control_all_gather, making, [&] {
+    return connect_members(parent, "ncclCommShrink", making, survivors(parent, excluded), options);
+  });
 }
 
-std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
-                                   const ChildOptions& options) {
-  if (ranks <= parent.ranks())
-    fail(ErrorCode::invalid_argument, "rank {}: {} ranks are no more than the communicator's {}: give a larger number",
-         parent.rank(), ranks, parent.ranks());
-  ControlAllGather& control_all_gather = parent.control_all_gather();
-  const CheckEnd check_end(control_all_gather);
-  const std::uint64_t number = control_all_gather.next_number(1);
+GiveUp giving_up_shrink(const Communicator& parent, std::span<const int> excluded) {
+  return {&give_up_shrink, hash_of_survivors(parent, excluded)};
+}
+
+namespace {
+
+// The first part of growing, which ends when this rank knows the id.
+CommunicatorOptions options_of_grown(Communicator& parent, const Making& making, int ranks,
+                                     const std::optional<UniqueId>& id, const std::vector<Rank>& all,
+                                     const ChildOptions& options) {
   CommunicatorOptions made{{},
                            parent.rank(),
                            ranks,
@@ -212,18 +300,46 @@ std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::o
                            parent.options().accelerator,
                            options.blocks};
   made.timeout_ms = options.timeout_ms;
-  std::vector<Rank> all(static_cast<std::size_t>(parent.ranks()));
-  std::iota(all.begin(), all.end(), 0);
+  ControlAllGather& control_all_gather = parent.control_all_gather();
   if (id) {
     made.id = *id;
-    control_all_gather.announce(Board::grow, number, made.id.bytes);
+    control_all_gather.announce(making, made.id.bytes);
   } else {
     made.id = from_payload<UniqueId>(
-        control_all_gather.await("ncclCommGrow", Board::grow, number, all, all, Deadline::in(init_timeout())));
+        control_all_gather.await("ncclCommGrow", making, all, all, Deadline::in(init_timeout())));
   }
-  auto child = connect_child(parent, "ncclCommGrow", all, std::move(made));
-  parent.grow_id().was_used();
-  return child;
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
+                                   const ChildOptions& options) {
+  if (ranks <= parent.ranks())
+    fail(ErrorCode::invalid_argument, "rank {}: {} ranks are no more than the communicator's {}: give a larger number",
+         parent.rank(), ranks, parent.ranks());
+  ControlAllGather& control_all_gather = parent.control_all_gather();
+  const CheckEnd check_end(control_all_gather);
+  const Making making = control_all_gather.next_making(Board::grow);
+  // Also where this fails: the id's root serves one meeting.
+  struct IdUsed {
+    ~IdUsed() { parent.grow_id().was_used(); }
+    Communicator& parent;
+  };
+  const IdUsed used{parent};
+  return make_or_give_up(control_all_gather, making, [&] {
+    std::vector<Rank> all;
+    CommunicatorOptions made;
+    try {
+      all.resize(static_cast<std::size_t>(parent.ranks()));
+      std::iota(all.begin(), all.end(), 0);
+      made = options_of_grown(parent, making, ranks, id, all, options);
+    } catch (const std::bad_alloc&) {
+      if (id) Bootstrap::fail_early({&*id, 1}, parent.rank(), ranks, kOutOfMemory);  // as in connect_child()
+      throw;
+    }
+    return connect_child(parent, "ncclCommGrow", making, all, std::move(made));
+  });
 }
 
 }  // namespace sccl::runtime

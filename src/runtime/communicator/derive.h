@@ -9,6 +9,7 @@
 
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/communicator/communicator.h"
+#include "runtime/communicator/group.h"
 
 namespace sccl::runtime {
 
@@ -35,5 +36,11 @@ std::shared_ptr<Communicator> shrink(Communicator& parent, std::span<const int> 
 // All of the parent's ranks must call it, at least one of them with the id.
 std::shared_ptr<Communicator> grow(Communicator& parent, int ranks, const std::optional<UniqueId>& id,
                                    const ChildOptions& options);
+
+// For a rank that lacks the memory to call these functions: the others, which call them, then throw remote_error.
+void give_up_split(Communicator& parent, const GiveUp& what, const char* why) noexcept;
+GiveUp giving_up_shrink(const Communicator& parent, std::span<const int> excluded);
+// `what` has the id, if this rank has it, and the number of ranks.
+void give_up_grow(Communicator& parent, const GiveUp& what, const char* why) noexcept;
 
 }  // namespace sccl::runtime

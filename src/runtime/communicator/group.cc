@@ -4,11 +4,13 @@
 #include <exception>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/os/cancellation.h"
+#include "base/os/out_of_memory.h"
 #include "base/os/process.h"
 #include "base/os/thread.h"
 #include "base/settings/log.h"
@@ -22,11 +24,6 @@ namespace sccl::runtime {
 namespace {
 
 using Subject = std::shared_ptr<Communicator>;
-
-struct Setup {
-  Subject subject;
-  std::function<void()> run;
-};
 
 // How many nested groups this thread has open. The depth is not a member of Group, because every call reads the depth
 // and a thread's Group is made at its first use.
@@ -75,37 +72,83 @@ std::vector<Subject> subjects_of(const Entries& entries, Subject std::ranges::ra
   return subjects;
 }
 
-void run_in_order(const std::vector<Setup>& setups, const Subject& subject) {
-  for (const Setup& setup : setups)
-    if (setup.subject == subject) setup.run();
+// The rank, or its process, lacks something that other ranks may have.
+bool is_shortage(const std::exception& error) {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  return own == nullptr || own->code() == ErrorCode::system_error;
 }
 
-std::optional<Error> error_of(const std::function<void()>& action) {
+void drop_all(std::span<const Setup> setups, const char* why) noexcept {
+  for (const Setup& setup : setups) setup.drop(why);
+}
+
+void drop_of(std::span<const Setup> setups, const Subject& subject, const char* why) noexcept {
+  for (const Setup& setup : setups)
+    if (setup.subject == subject) setup.drop(why);
+}
+
+// Other ranks may come to the setups behind one that fails here.
+void run_in_order(std::span<const Setup> setups, const Subject& subject) {
+  std::size_t begun = 0;
+  try {
+    while (begun < setups.size())
+      if (const Setup& setup = setups[begun++]; setup.subject == subject) setup.run();
+  } catch (const std::exception& error) {
+    drop_of(setups.subspan(begun), subject, cause_of(error));
+    throw;
+  }
+}
+
+// The first call allocates.
+const Error& lack_of_memory() {
+  static const auto* const error = new Error(ErrorCode::system_error, kOutOfMemory);
+  return *error;
+}
+
+template <typename Action>
+std::optional<Error> error_of(Action&& action) {
   try {
     action();
   } catch (const Error& error) {
     return error;
+  } catch (const std::bad_alloc&) {
+    return lack_of_memory();
   } catch (const std::exception& error) {
     return Error(ErrorCode::system_error, error.what());
   }
   return std::nullopt;
 }
 
+// What the outermost end of a group makes, or one setup alone.
+struct SetupRun {
+  std::vector<Setup> setups;
+  std::vector<Subject> subjects;
+  std::vector<std::optional<Error>> errors{};  // by subject
+  std::vector<std::thread> threads{};          // of the subjects behind the first
+  bool begun = false;
+
+  explicit SetupRun(std::vector<Setup>& all) : subjects(subjects_of(all, &Setup::subject)), errors(subjects.size()) {
+    threads.reserve(subjects.size());
+    lack_of_memory();         // so that error_of() needs no memory
+    setups = std::move(all);  // last: until then the caller has them
+  }
+};
+
 // Every rank's setup blocks until the other ranks have come, so each subject needs a thread of its own.
-void run_setups(const std::vector<Setup>& setups, const std::vector<Subject>& subjects) {
-  std::vector<std::optional<Error>> errors(subjects.size());
+void run_setups(SetupRun& all) {
+  all.begun = true;
+  auto& [setups, subjects, errors, threads, begun] = all;
   const auto run_one = [&](std::size_t i) {
     errors[i] = error_of([&] { run_in_order(setups, subjects[i]); });
     if (errors[i] && !subjects[i]->options().blocking) subjects[i]->record_failure(*errors[i]);
   };
-  std::vector<std::thread> threads;
   std::optional<Error> no_thread = error_of([&] {
     for (std::size_t i = 1; i < subjects.size(); ++i) threads.push_back(start_thread([&, i] { run_one(i); }));
   });
-  if (!no_thread)
-    run_one(0);
-  else  // setups that have begun wait for the other subjects
-    for (const Subject& subject : subjects) subject->fail_to_connect(*no_thread);
+  if (!no_thread) run_one(0);
+  // Setups that have begun wait for the other subjects.
+  for (std::size_t i = 0; no_thread && i < subjects.size(); ++i)
+    if (i == 0 || i > threads.size()) drop_of(setups, subjects[i], no_thread->what());
   for (std::thread& thread : threads) thread.join();
   if (no_thread) throw Error(*no_thread);
   for (const auto& error : errors)
@@ -139,6 +182,7 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
     action();
     return Completion::done;
   }
+  lack_of_memory();  // so that error_of() needs no memory
   // The communicators know the job before it begins: an abort() from now on waits for the job's end.
   const std::shared_ptr<Job> job = Job::prepare();
   for (const Subject& subject : subjects) {
@@ -153,11 +197,23 @@ Completion run(const std::vector<Subject>& subjects, std::function<void()> actio
     });
   });
   if (not_begun) {
-    for (const Subject& subject : subjects) subject->fail_to_connect(*not_begun);
     for (const Subject& subject : subjects) subject->lifecycle().background().end();
     throw Error(*not_begun);
   }
   return Completion::in_progress;
+}
+
+Completion run_all(std::vector<Setup> setups) {
+  std::shared_ptr<SetupRun> all;
+  try {
+    all = std::make_shared<SetupRun>(setups);
+    return run(all->subjects, [all] { run_setups(*all); });
+  } catch (const std::exception& error) {
+    // Where run() throws, this thread alone may have begun.
+    if (is_shortage(error) && !all) drop_all(setups, cause_of(error));
+    if (is_shortage(error) && all && !all->begun) drop_all(all->setups, cause_of(error));
+    throw;
+  }
 }
 
 Completion run_calls(const std::vector<Subject>& subjects, std::function<void()> action) {
@@ -264,6 +320,10 @@ std::optional<Group> close_group() {
   if (!closed.made_by.is_this_process())
     fail(ErrorCode::invalid_usage,
          "the group was begun before this process was forked (fork) and belongs to its parent: begin one here");
+  const char* const shortage = closed.lacks_memory                          ? kOutOfMemory
+                               : closed.error && is_shortage(*closed.error) ? closed.error->what()
+                                                                            : nullptr;
+  if (shortage != nullptr) drop_all(closed.setups, shortage);
   if (closed.error) throw Error(*closed.error);
   if (closed.lacks_memory)
     fail(ErrorCode::system_error, "a call of this group ran out of memory, and none of its calls is made: free some");
@@ -305,10 +365,7 @@ Completion group_end() {
     return exchange(group());
   }
   std::optional<Group> closed = close_group();
-  if (closed && !closed->setups.empty()) {
-    auto subjects = subjects_of(closed->setups, &Setup::subject);
-    return run(subjects, [setups = std::move(closed->setups), subjects] { run_setups(setups, subjects); });
-  }
+  if (closed && !closed->setups.empty()) return run_all(std::move(closed->setups));
   if (closed && !closed->work.empty()) {
     // Before any call of the group: what is refused at the end, like an error before, drops the whole group.
     for (const Workload& work : closed->work) check_windows(work);
@@ -327,14 +384,27 @@ std::vector<Workload> group_discard() {
   return std::move(closed->work);
 }
 
+Completion submit_setup(Setup setup) {
+  std::vector<Setup> alone;
+  try {
+    (in_group() ? group().setups : alone).push_back(std::move(setup));
+  } catch (const std::bad_alloc&) {
+    setup.drop(kOutOfMemory);
+    throw;
+  }
+  return in_group() ? Completion::done : run_all(std::move(alone));
+}
+
 Completion submit_setup(const Subject& subject, std::function<void()> setup) {
-  if (!in_group()) return run({subject}, std::move(setup));
-  group().setups.push_back({subject, std::move(setup)});
-  return Completion::done;
+  return submit_setup(Setup{subject, std::move(setup)});
 }
 
 Completion submit_init(const Subject& communicator) {
-  return submit_setup(communicator, [communicator] { communicator->connect(); });
+  constexpr auto kTell = [](Communicator& subject, const GiveUp&, const char* why) noexcept {
+    subject.fail_to_connect(why);
+  };
+  return submit_setup(communicator, GiveUp{kTell},
+                      [&] { return std::function<void()>([communicator] { communicator->connect(); }); });
 }
 
 Completion submit(const Subject& communicator, const CollectiveRequest& request) {

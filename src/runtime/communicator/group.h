@@ -4,9 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/os/out_of_memory.h"
+#include "runtime/bootstrap/unique_id.h"
 #include "runtime/call/requests.h"
 #include "runtime/communicator/driver.h"
 
@@ -17,6 +22,27 @@ class Communicator;
 // Whether the work is done when the call returns. Work of non-blocking communicators continues;
 // Lifecycle::async_error tells when it has ended.
 enum class Completion : std::uint8_t { done, in_progress };
+
+// How a rank tells the others that it makes none of a set-up for which they wait. Needs no memory.
+struct GiveUp {
+  // Null: it does not tell.
+  void (*tell)(Communicator& subject, const GiveUp& what, const char* why) noexcept = nullptr;
+  // For `tell`.
+  std::uint64_t list = 0;
+  std::optional<UniqueId> id{};
+  int ranks = 0;
+};
+
+// Set-up that needs all ranks, such as making a communicator from `subject`.
+struct Setup {
+  std::shared_ptr<Communicator> subject;
+  std::function<void()> run;
+  GiveUp give_up{};
+
+  void drop(const char* why) const noexcept {
+    if (give_up.tell != nullptr) give_up.tell(*subject, give_up, why);
+  }
+};
 
 void group_start();
 
@@ -50,8 +76,20 @@ Completion submit(const std::shared_ptr<Communicator>& communicator, const PutRe
 Completion submit(const std::shared_ptr<Communicator>& communicator, std::vector<SignalWait> waits,
                   StreamHandle stream);
 
-// Other set-up that needs all ranks, such as making a communicator from `subject`. Set-ups of one subject run in the
-// order of submission.
+// Set-ups of one subject run in the order of submission. One that lacks the memory to begin is dropped.
+Completion submit_setup(Setup setup);
 Completion submit_setup(const std::shared_ptr<Communicator>& subject, std::function<void()> setup);
+// `prepare` returns the function, and may lack memory, too.
+template <typename Prepare>
+Completion submit_setup(const std::shared_ptr<Communicator>& subject, const GiveUp& give_up, Prepare&& prepare) {
+  Setup setup{subject, nullptr, give_up};
+  try {
+    setup.run = prepare();
+  } catch (const std::bad_alloc&) {
+    setup.drop(kOutOfMemory);
+    throw;
+  }
+  return submit_setup(std::move(setup));
+}
 
 }  // namespace sccl::runtime

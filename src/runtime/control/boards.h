@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/control/members.h"
@@ -21,11 +22,19 @@ class Boards {
   void post(Board board, std::uint64_t tag, std::span<const std::byte> bytes) {
     members_.own().notice(board).post(tag, bytes);
   }
-  // Whether the rank's message on the board has this tag. If so, read() returns the message's bytes.
-  bool shows(Rank rank, Board board, std::uint64_t tag) const {
-    return members_.state(rank).notice(board).tag.load(std::memory_order_acquire) == tag;  // pairs with Notice::post
+  // Of the rank's message on the board; 0: there is none, or it is being replaced.
+  std::uint64_t tag(Rank rank, Board board) const {
+    return members_.state(rank).notice(board).tag.load(std::memory_order_acquire);  // pairs with Notice::post
   }
+  // Whether the rank's message on the board has this tag. If so, read() returns the message's bytes.
+  bool shows(Rank rank, Board board, std::uint64_t tag) const { return this->tag(rank, board) == tag; }
   std::array<std::byte, kBytes> read(Rank rank, Board board) const { return members_.state(rank).notice(board).read(); }
+  // The bytes of the message with this tag, where the rank may replace it; nothing if it has.
+  std::optional<std::array<std::byte, kBytes>> read(Rank rank, Board board, std::uint64_t tag) const {
+    if (!shows(rank, board, tag)) return std::nullopt;
+    const auto bytes = read(rank, board);
+    return shows(rank, board, tag) ? std::optional(bytes) : std::nullopt;
+  }
 
   // Counts the records of the control all-gather that this rank has shown. One thread at a time counts; another thread
   // of the rank, which is in a call meanwhile, may read the number. Relaxed: it says nothing about the record itself.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -15,7 +17,7 @@ constexpr std::uint64_t kNeverShown = ~std::uint64_t{0};
 // What a rank of another host sent before its end is in this host's buffers by now, and gets this long to be read.
 constexpr std::chrono::milliseconds kLastMessages{20};
 
-enum class Status : std::uint8_t { given, refused };
+enum class Status : std::uint8_t { given, refused, failed };
 
 std::array<std::byte, Boards::kBytes> record(Status status, std::span<const std::byte> payload) {
   if (payload.size() > ControlAllGather::kMostBytes)
@@ -70,42 +72,63 @@ class LongWait {
 
 Board board_of(std::uint64_t record) { return record % 2 == 0 ? Board::even : Board::odd; }
 
+void show_next(const ControlPlane& control, Status status, std::string_view why) {
+  const std::uint64_t number = control.boards().next_record();
+  const std::size_t length = std::min(why.size(), ControlAllGather::kMostBytes - 1);  // leaves room for a final zero
+  control.boards().post(board_of(number), number, record(status, std::as_bytes(std::span(why.data(), length))));
+  control.bells().wake_all();
+}
+
 }  // namespace
 
 ControlAllGather::ControlAllGather(const ControlPlane& control, const std::atomic<bool>& abort)
-    : control_(control), rank_(control.members().rank), abort_(abort) {}
+    : control_(control), rank_(control.members().rank), abort_(abort) {
+  counts_.reserve(4);
+}
 
 std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::string& purpose,
                                                                     std::span<const std::byte> mine, Deadline deadline,
                                                                     Revoked revoked) {
   Boards boards = control_.boards();
   const PeerHealth health = control_.health();
-  const Rank ranks = control_.members().ranks();
+  // The others go on with a rank that has shown its record: what needs memory comes before.
+  std::vector<Rank> missing(static_cast<std::size_t>(control_.members().ranks()));
+  std::iota(missing.begin(), missing.end(), 0);
+  std::vector<Payload> payloads(missing.size());
   const std::uint64_t number = boards.next_record();
   const Gathering gathering(boards, number);
   const Board board = board_of(number);
-  announce(board, number, mine);
-  std::vector<Rank> missing;
-  for (Rank rank = 0; rank < ranks; ++rank) missing.push_back(rank);
+  boards.post(board, number, record(Status::given, mine));
+  control_.bells().wake_all();
   // A call that ended because this rank was revoked has failed at its rank, which may still come.
   const bool fails_others = revoked == Revoked::may_come && health.presence(rank_) == Presence::revoked;
   const auto have_all = [&] {
-    std::erase_if(missing, [&](Rank rank) { return boards.shows(rank, board, number); });
+    std::erase_if(missing, [&](Rank rank) { return boards.tag(rank, board) >= number; });
     if (!fails_others)
       for (const Rank rank : missing) health.check_fault(rank, purpose + ": ");
     return missing.empty();
   };
   wait_until(purpose, missing, deadline, have_all, nullptr, revoked);
-  std::vector<Payload> payloads;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    const auto bytes = boards.read(rank, board);
-    const Payload payload = payload_of(bytes);
-    if (static_cast<Status>(bytes[0]) == Status::refused && rank != rank_)
-      fail(ErrorCode::invalid_usage, "{}: {} gave up: {}", purpose, control_.members().named(rank),
-           reinterpret_cast<const char*>(payload.data()));
-    payloads.push_back(payload);
-  }
+  for (std::size_t rank = 0; rank < payloads.size(); ++rank)
+    payloads[rank] = record_of(purpose, static_cast<Rank>(rank), number);
   return payloads;
+}
+
+// Throws if the rank did not give it.
+ControlAllGather::Payload ControlAllGather::record_of(const std::string& purpose, Rank rank,
+                                                      std::uint64_t number) const {
+  const auto bytes = control_.boards().read(rank, board_of(number), number);
+  if (!bytes)
+    fail(ErrorCode::remote_error, "{}: {} gave up, and has made another call since: look at the output there", purpose,
+         control_.health().whereabouts(rank));
+  const Payload payload = payload_of(*bytes);
+  if (rank == rank_) return payload;
+  const auto* const why = reinterpret_cast<const char*>(payload.data());
+  if (static_cast<Status>((*bytes)[0]) == Status::refused)
+    fail(ErrorCode::invalid_usage, "{}: {} gave up: {}", purpose, control_.members().named(rank), why);
+  if (static_cast<Status>((*bytes)[0]) == Status::failed)
+    fail(ErrorCode::remote_error, "{}: {} gave up: {}", purpose, control_.health().whereabouts(rank), why);
+  return payload;
 }
 
 std::optional<ControlAllGather::Payload> ControlAllGather::shown_early(Rank rank) const {
@@ -113,37 +136,72 @@ std::optional<ControlAllGather::Payload> ControlAllGather::shown_early(Rank rank
   const std::uint64_t number = boards.records_shown() + 1;
   if (!boards.shows(rank, board_of(number), number)) return std::nullopt;
   const auto bytes = boards.read(rank, board_of(number));
-  if (static_cast<Status>(bytes[0]) == Status::refused) return std::nullopt;
+  if (static_cast<Status>(bytes[0]) != Status::given) return std::nullopt;
   return payload_of(bytes);
 }
 
-void ControlAllGather::refuse(const std::string& why) {
-  const std::uint64_t number = control_.boards().next_record();
-  const std::size_t length = std::min(why.size(), kMostBytes - 1);  // leaves room for a final zero
-  const auto bytes = record(Status::refused, std::as_bytes(std::span(why.data(), length)));
-  control_.boards().post(board_of(number), number, bytes);
+void ControlAllGather::refuse(std::string_view why) { show_next(control_, Status::refused, why); }
+
+void ControlAllGather::fail_next(std::string_view why) noexcept { show_next(control_, Status::failed, why); }
+
+void ControlAllGather::announce(const Making& making, std::span<const std::byte> payload) {
+  control_.boards().post(making.board, making.tag(), record(Status::given, payload));
   control_.bells().wake_all();
 }
 
-void ControlAllGather::announce(Board board, std::uint64_t tag, std::span<const std::byte> payload) {
-  control_.boards().post(board, tag, record(Status::given, payload));
-  control_.bells().wake_all();
-}
-
-ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, Board board, std::uint64_t tag,
+ControlAllGather::Payload ControlAllGather::await(const std::string& purpose, const Making& making,
                                                   const std::vector<Rank>& from, const std::vector<Rank>& members,
                                                   Deadline deadline) {
-  Rank found = -1;
+  std::optional<std::array<std::byte, Boards::kBytes>> found;
   wait_until(purpose, from, deadline, [&] {
-    check_not_in_call(purpose, members);
+    check_not_in_call(purpose, making, members);
     for (const Rank rank : from)
-      if (control_.boards().shows(rank, board, tag)) found = rank;
+      if (!found) found = control_.boards().read(rank, making.board, making.tag());
+    if (found) return true;
+    check_given_up(purpose, making, members);
     // The call of a member that ended fails on all ranks, and `from` may take its announcement back before this rank
     // sees it.
-    if (found < 0) check_alive(purpose, members);
-    return found >= 0;
+    check_alive(purpose, members);
+    return false;
   });
-  return payload_of(control_.boards().read(found, board));
+  return payload_of(*found);
+}
+
+ControlAllGather::Making ControlAllGather::next_making(Board board, std::uint64_t list) {
+  auto count = std::ranges::find_if(counts_, [&](const Count& one) { return one.board == board && one.list == list; });
+  if (count == counts_.end()) count = counts_.insert(count, {board, list, 0});
+  const Making making{board, list, ++count->number};
+  try {
+    counts_.reserve(counts_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    // The next making with a new list needs that memory.
+  }
+  return making;
+}
+
+void ControlAllGather::give_up(const Making& making, std::string_view why) noexcept {
+  GivenUp& given_up = given_up_[static_cast<std::size_t>(making.board)];
+  const bool goes_on = given_up.list == making.list && given_up.last + 1 == making.number;
+  given_up = {making.list, goes_on ? given_up.first : making.number, making.number, {}};
+  std::copy_n(why.begin(), std::min(why.size(), given_up.why.size() - 1), given_up.why.begin());
+  control_.boards().post(making.board, making.tag() | Making::kGivenUp, std::as_bytes(std::span(&given_up, 1)));
+  control_.bells().wake_all();
+}
+
+void ControlAllGather::check_given_up(const std::string& purpose, const Making& making,
+                                      const std::vector<Rank>& members) const {
+  const Boards boards = control_.boards();
+  for (const Rank rank : members) {
+    const std::uint64_t tag = boards.tag(rank, making.board);
+    if (rank == rank_ || (tag & Making::kGivenUp) == 0) continue;
+    const auto bytes = boards.read(rank, making.board, tag);
+    if (!bytes) continue;  // it has posted again: the next look finds that
+    GivenUp found;
+    std::memcpy(static_cast<void*>(&found), bytes->data(), sizeof found);
+    if (found.list == making.list && found.first <= making.number && making.number <= found.last)
+      fail(ErrorCode::remote_error, "{}: {} gave up: {}", purpose, control_.health().whereabouts(rank),
+           found.why.data());
+  }
 }
 
 void ControlAllGather::wait_until(const std::string& purpose, const std::vector<Rank>& watched, Deadline deadline,
@@ -212,7 +270,8 @@ void ControlAllGather::check_alive(const std::string& purpose, const std::vector
   check_present(purpose, ranks, Presence::aborted);
 }
 
-void ControlAllGather::check_not_in_call(const std::string& purpose, const std::vector<Rank>& members) {
+void ControlAllGather::check_not_in_call(const std::string& purpose, const Making& making,
+                                         const std::vector<Rank>& members) {
   const PeerHealth health = control_.health();
   const Calls calls = control_.calls();
   Boards boards = control_.boards();
@@ -222,6 +281,7 @@ void ControlAllGather::check_not_in_call(const std::string& purpose, const std::
     if (rank == rank_ || calls.entered(rank) <= own) continue;
     const std::vector<LaneWait> waits = calls.waits(rank);
     if (std::none_of(waits.begin(), waits.end(), [&](const LaneWait& wait) { return wait.peer == rank_; })) continue;
+    check_given_up(purpose, making, members);  // what it gave up before it entered the call can be seen now
     if (boards.gathering(rank_) == kNeverShown) health.check_fault(rank, purpose + ": ");
     boards.gathers(kNeverShown);  // pairs with CallHealth::check_gathering
   }

@@ -36,7 +36,7 @@ std::string Members::named(const std::vector<Rank>& ranks) const {
   return text;
 }
 
-void PeerHealth::publish_fault(int code, const std::string& text) {
+void PeerHealth::publish_fault(int code, std::string_view text) {
   members_.own().publish_fault(code, text);
   wake_all(members_);
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/control/members.h"
 
@@ -13,7 +14,7 @@ class PeerHealth {
   explicit PeerHealth(const Members& members) : members_(members) {}
 
   // Publishes this rank's first fault; later faults are dropped. Wakes all ranks.
-  void publish_fault(int code, const std::string& text);
+  void publish_fault(int code, std::string_view text);
   // Tells that this rank has left. A weaker form of leaving than an earlier one is dropped. Wakes all ranks.
   void leave(Presence how);
 

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <map>
 #include <new>
 #include <numeric>
 #include <span>
 
 #include "base/error.h"
+#include "base/os/folder.h"
+#include "base/os/out_of_memory.h"
 #include "base/os/sealed_file.h"
 #include "base/settings/log.h"
 #include "base/siphash.h"
@@ -112,11 +113,8 @@ void tell_different_settings(const std::vector<PeerRecord>& records, const HostG
 
 bool tuning_files_exist() {
   const auto folder = cache_folder();
-  std::error_code error;
-  if (!folder || !std::filesystem::is_directory(*folder, error)) return false;
-  for (std::filesystem::directory_iterator entry(*folder, error), end; !error && entry != end; entry.increment(error))
-    if (entry->path().extension() == ".tuning") return true;
-  return false;
+  const auto is_one = [](const std::string& name) { return name.ends_with(".tuning"); };
+  return folder && std::ranges::any_of(names_in(folder->c_str()), is_one);
 }
 
 struct DirectVerdict {
@@ -124,13 +122,18 @@ struct DirectVerdict {
   CopyTimes times;
 };
 
+// Ranks that have left the bootstrap wait for this one in calls. Needs no memory.
+void tell_those_ready(const Membership& membership, const char* why) {
+  if (membership.control.members().ranks() == 0) return;
+  std::array<char, 512> text{};
+  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
+  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
+}
+
 class InitExchange {
  public:
-  InitExchange(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort)
-      : deadline_(deadline),
-        bootstrap_(request.ids, request.rank, request.ranks, deadline, abort, request.watch),
-        net_name_(request.net_name),
-        abort_(abort) {
+  InitExchange(const InitRequest& request, Bootstrap& bootstrap, Deadline deadline, const std::atomic<bool>& abort)
+      : deadline_(deadline), bootstrap_(bootstrap), net_name_(request.net_name), abort_(abort) {
     membership_.rank = request.rank;
     membership_.ranks = request.ranks;
     membership_.links.place = request.place;
@@ -151,8 +154,9 @@ class InitExchange {
       share_tuner_choices();
       return std::move(membership_);
     } catch (const std::exception& error) {
-      KeptProbes::of_process().keep(probe_memory_);
-      bootstrap_.fail(error.what());
+      kept_.keep(probe_memory_);
+      bootstrap_.fail(cause_of(error));
+      tell_those_ready(membership_, cause_of(error));
       throw;
     }
   }
@@ -163,7 +167,6 @@ class InitExchange {
   // Exchanges settings first: the size of the shared memory depends on rank 0's settings.
   void introduce() {
     const Settings mine = settings_from_environment(membership_.ranks);
-    KeptProbes::of_process();  // allocates now, so that keep() needs no memory
     auto& [probe, cells] = probe_memory_.front();
     cells.assign(static_cast<std::size_t>(membership_.ranks), 0);
     probe.cells_address = reinterpret_cast<std::uint64_t>(cells.data());
@@ -557,8 +560,9 @@ class InitExchange {
     return "";
   }
 
+  KeptProbes& kept_ = KeptProbes::of_process();
   Deadline deadline_;
-  Bootstrap bootstrap_;
+  Bootstrap& bootstrap_;
   Membership membership_;
   std::vector<PeerRecord> records_;
   std::optional<gpu::Device> device_;
@@ -584,7 +588,13 @@ std::string CommunicatorIdentity::title() const {
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {
-  return InitExchange(request, deadline, abort).run();
+  Bootstrap bootstrap(request.ids, request.rank, request.ranks, deadline, abort, request.watch);
+  try {
+    return InitExchange(request, bootstrap, deadline, abort).run();
+  } catch (const std::bad_alloc& error) {  // of the constructor
+    bootstrap.fail(cause_of(error));
+    throw;
+  }
 }
 
 }  // namespace sccl::runtime

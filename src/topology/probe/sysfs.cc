@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/os/folder.h"
 
 namespace sccl::topology::probe {
 namespace {
@@ -115,10 +116,8 @@ std::vector<Nic> Sysfs::nics() const {
   std::vector<Nic> nics;
   std::set<std::string> taken;
   const auto names = [&](const fs::path& folder) {
-    std::set<std::string> sorted;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(root_ / folder, error))
-      sorted.insert(entry.path().filename().string());
+    std::vector<std::string> sorted = names_in((root_ / folder).c_str());
+    std::sort(sorted.begin(), sorted.end());
     return sorted;
   };
   const auto add = [&](const std::string& busid, const std::string& name, double mbits_per_s) {

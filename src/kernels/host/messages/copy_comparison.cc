@@ -129,9 +129,10 @@ class Comparison {
 // A measurement that may leave a core runs on a thread of its own: the caller's affinity belongs to the program, and
 // other threads may read or inherit it.
 std::optional<CopyTimes> measure_copies(const ComparisonMemory& memory, int peer_process, bool steps_aside) {
-  if (!steps_aside) return Comparison(memory, peer_process, steps_aside).run();
+  Comparison comparison(memory, peer_process, steps_aside);
+  if (!steps_aside) return comparison.run();
   std::optional<CopyTimes> times;
-  start_thread([&] { times = Comparison(memory, peer_process, steps_aside).run(); }).join();
+  start_thread([&] { times = comparison.run(); }).join();
   return times;
 }
 

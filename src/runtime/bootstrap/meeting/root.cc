@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/os/out_of_memory.h"
 #include "base/os/thread.h"
 #include "base/settings/log.h"
 #include "runtime/bootstrap/meeting/first_root.h"
@@ -62,9 +63,12 @@ class NodesHere {
     return *instance;
   }
 
+  // Without the lock where the token is made: it takes the lock when it goes, even at once for lack of memory.
   std::shared_ptr<void> enter(std::uint64_t meeting) {
-    const std::lock_guard lock(mutex_);
-    ++counts_[{::getpid(), meeting}];
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_[{::getpid(), meeting}];
+    }
     return {nullptr, [this, meeting](void*) { leave(meeting); }};
   }
   // The caller's node has told its failure to all ranks that came. When this process ends before the returned token has
@@ -74,8 +78,10 @@ class NodesHere {
     [[maybe_unused]] static const int registered = std::atexit([] {
       if (::getpid() == owner) of_process().await_late_ranks();
     });
-    const std::lock_guard lock(mutex_);
-    const auto entry = late_.emplace(::getpid(), failed + kExitWait);
+    const auto entry = [&] {
+      const std::lock_guard lock(mutex_);
+      return late_.emplace(::getpid(), failed + kExitWait);
+    }();
     return {nullptr, [this, entry](void*) {
               const std::lock_guard relock(mutex_);
               late_.erase(entry);
@@ -502,9 +508,15 @@ namespace {
 void start(std::shared_ptr<Root> root) {
   start_thread([root = std::move(root)] {
     try {
-      root->serve();
-    } catch (const std::exception& error) {
-      log::info(log::Subsystem::bootstrap, "bootstrap: the root ended: {}", error.what());
+      try {
+        root->serve();
+      } catch (const std::exception& error) {
+        root->fail_all(ErrorCode::system_error, fmt::format("the root, in process {} on host {}, gave up: {}",
+                                                            ::getpid(), own_host_name().data(), cause_of(error)));
+        root->serve();
+      }
+    } catch (const std::exception&) {
+      // The ranks find that the root has ended.
     }
   }).detach();
 }
@@ -526,8 +538,12 @@ void start_refusal(RootSetup setup, const Error& reason) {
 }
 
 void await_end_of_nodes(std::uint64_t instance, Deadline deadline, const std::atomic<bool>* abort) {
-  while (!deadline.passed() && (abort == nullptr || !abort->load(std::memory_order_acquire)))  // pairs with abort()
-    if (NodesHere::of_process().await_none(instance, std::chrono::milliseconds(deadline.remaining_ms(50)))) return;
+  try {
+    while (!deadline.passed() && (abort == nullptr || !abort->load(std::memory_order_acquire)))  // pairs with abort()
+      if (NodesHere::of_process().await_none(instance, std::chrono::milliseconds(deadline.remaining_ms(50)))) return;
+  } catch (const std::bad_alloc&) {
+    // This process has had no node yet.
+  }
 }
 
 }  // namespace sccl::runtime

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <random>
@@ -115,8 +116,12 @@ FileDescriptor listen_on(Address& address) {
 }
 
 void wait_for_any(std::span<pollfd> entries, const WaitPolicy& policy) {
-  std::vector<pollfd> all(entries.begin(), entries.end());
-  all.push_back({policy.alarm, POLLIN, 0});  // poll ignores -1
+  // A rank that waits for its node alone needs no memory for it.
+  std::array<pollfd, 8> few;
+  std::vector<pollfd> many(entries.size() < few.size() ? 0 : entries.size() + 1);
+  const auto all = many.empty() ? std::span(few).first(entries.size() + 1) : std::span(many);
+  std::copy(entries.begin(), entries.end(), all.begin());
+  all.back() = {policy.alarm, POLLIN, 0};  // poll ignores -1
   while (true) {
     if (policy.abort != nullptr && policy.abort->load(std::memory_order_acquire))  // pairs with Communicator::abort
       throw SocketFailure::aborted;

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "platform/host/fences.h"
 #include "runtime/bootstrap/meeting/wire.h"
 
 namespace sccl::runtime {
@@ -153,8 +152,8 @@ void StateChanges::collect_notices(Bytes& to) {
     const Notice& notice = state_->notices[board];
     const std::uint64_t tag = notice.tag.load(std::memory_order_acquire);  // pairs with Notice::post
     if (tag == notices_[board]) continue;
+    if (tag == 0) continue;  // it is being replaced
     const NoticeItem item{tag, notice.read()};
-    host::acquire_fence();
     if (notice.tag.load(std::memory_order_relaxed) != tag) continue;
     notices_[board] = tag;
     append_value(ItemKind::notice, rank_, static_cast<std::uint32_t>(board), item, to);
@@ -238,7 +237,7 @@ bool apply_fault(std::span<const std::byte> body, SharedState& state) {
   if (body.size() < sizeof code) return false;
   std::memcpy(&code, body.data(), sizeof code);
   const auto text = body.subspan(sizeof code);
-  state.publish_fault(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  state.publish_fault(code, {reinterpret_cast<const char*>(text.data()), text.size()});
   return true;
 }
 

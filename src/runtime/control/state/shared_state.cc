@@ -54,18 +54,19 @@ ArrivalRecord::Found ArrivalRecord::read(std::uint64_t wanted, std::uint64_t& at
 void Notice::post(std::uint64_t new_tag, std::span<const std::byte> bytes) {
   std::array<std::uint64_t, kBytes / 8> values{};
   std::memcpy(values.data(), bytes.data(), std::min(bytes.size(), kBytes));
-  for (std::size_t i = 0; i < values.size(); ++i) words[i].store(values[i], std::memory_order_relaxed);
-  tag.store(new_tag,
-            std::memory_order_release);  // pairs with Boards::shows
+  // As CallRecord::publish: who has read one of these words finds the old tag no more.
+  tag.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < values.size(); ++i) words[i].store(values[i], std::memory_order_release);
+  tag.store(new_tag, std::memory_order_release);  // pairs with Boards::shows
 }
 
 std::array<std::byte, Notice::kBytes> Notice::read() const {
   std::array<std::uint64_t, kBytes / 8> values{};
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = words[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = words[i].load(std::memory_order_acquire);
   return std::bit_cast<std::array<std::byte, kBytes>>(values);
 }
 
-void SharedState::publish_fault(int code, const std::string& text) {
+void SharedState::publish_fault(int code, std::string_view text) {
   if (fault.load(std::memory_order_relaxed) != 0) return;
   const std::size_t length = std::min(text.size(), fault_text.size() - 1);
   std::memcpy(fault_text.data(), text.data(), length);

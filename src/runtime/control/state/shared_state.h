@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "base/monotonic.h"
 #include "base/types.h"
@@ -34,11 +34,11 @@ struct CallRecord {
   bool read(std::uint64_t sequence, CallSignature& call) const;
 };
 
-// A small message to all peers (boards.h).
+// A small message to all peers (boards.h). Peers can read it even while the owner replaces it: as in CallRecord.
 struct Notice {
   static constexpr std::size_t kBytes = 192;
 
-  std::atomic<std::uint64_t> tag{0};  // stored last (release), loaded first (acquire)
+  std::atomic<std::uint64_t> tag{0};
   std::array<std::atomic<std::uint64_t>, kBytes / 8> words{};
 
   void post(std::uint64_t new_tag, std::span<const std::byte> bytes);
@@ -46,7 +46,8 @@ struct Notice {
 };
 
 // One board per kind of message: the records of control_all_gather.h (two boards, in turn); the ids of communicators
-// made from this one; the records and verdicts of transport/mapped/mapped_buffers.h (two boards each, in turn).
+// made from this one, or why a rank gives up making one; the records and verdicts of transport/mapped/mapped_buffers.h
+// (two boards each, in turn).
 enum class Board : std::uint8_t {
   even,
   odd,
@@ -178,7 +179,7 @@ struct SharedState {
 
   Notice& notice(Board board) { return notices[static_cast<std::size_t>(board)]; }
 
-  void publish_fault(int code, const std::string& text);
+  void publish_fault(int code, std::string_view text);
 };
 
 }  // namespace sccl::runtime

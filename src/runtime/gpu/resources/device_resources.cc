@@ -13,9 +13,15 @@ struct DeferredFree {
   std::vector<std::shared_ptr<DeviceResources>> buried;
 };
 
+// Never destroyed, and needs no memory: communicators end without any, too.
 DeferredFree& deferred_free() {
-  static auto* const instance = new DeferredFree;
-  return *instance;
+  union Kept {
+    constexpr Kept() : instance{} {}
+    ~Kept() {}
+    DeferredFree instance;
+  };
+  static constinit Kept kept;
+  return kept.instance;
 }
 
 }  // namespace
@@ -39,8 +45,8 @@ void DeviceResources::bury(std::shared_ptr<DeviceResources> resources) {
 void DeviceResources::reap() {
   // One thread at a time: a thread that finds other communicators' work in flight puts all resources back before the
   // threads of those communicators reap.
-  static auto* const turn = new std::mutex;
-  const std::lock_guard reaping(*turn);
+  static constinit std::mutex turn;
+  const std::lock_guard reaping(turn);
   std::vector<std::shared_ptr<DeviceResources>> dead;
   {
     DeferredFree& all = deferred_free();

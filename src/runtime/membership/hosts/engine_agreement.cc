@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/os/folder.h"
 #include "base/settings/env.h"
 #include "base/settings/log.h"
 #include "net/choose.h"
@@ -72,11 +73,7 @@ std::string path_of(const std::string& busid) {
   return busid.empty() || error ? "" : path.string();
 }
 
-bool has_rdma_devices() {
-  std::error_code error;
-  const std::filesystem::directory_iterator entries("/sys/class/infiniband", error);
-  return !error && entries != std::filesystem::directory_iterator{};
-}
+bool has_rdma_devices() { return !names_in("/sys/class/infiniband").empty(); }
 
 net::RailSettings rail_settings(const EngineQuestion& question) {
   net::RailSettings settings;

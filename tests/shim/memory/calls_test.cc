@@ -4,30 +4,16 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "nccl_shim/nccl.h"
+#include "shortage.h"
+
+using sccl_test::Shortage;
 
 namespace {
-
-// How many allocations of this thread succeed before one fails; negative: all succeed.
-thread_local long before_failure = -1;
-thread_local bool failed = false;
-
-// Makes the allocation fail that comes after so many others, while it lives.
-class Shortage {
- public:
-  explicit Shortage(long allocations) {
-    failed = false;
-    before_failure = allocations;
-  }
-  ~Shortage() { before_failure = -1; }
-  Shortage(const Shortage&) = delete;
-  Shortage& operator=(const Shortage&) = delete;
-};
 
 constexpr std::size_t kCount = 100;
 
@@ -151,7 +137,7 @@ Outcome call_without_memory(const Call& call, long allocations) {
   {
     const Shortage shortage(allocations);
     result = call(data[0], pair[0], 1);
-    outcome.was_short = failed;
+    outcome.was_short = shortage.was_felt();
   }
   const std::string told = ncclGetLastError(pair[0]);
   ncclResult_t state = ncclSuccess;
@@ -175,18 +161,6 @@ Outcome call_without_memory(const Call& call, long allocations) {
 
 }  // namespace
 
-// Of the whole program, the library included.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (before_failure >= 0 && before_failure-- == 0) {
-    failed = true;
-    throw std::bad_alloc();
-  }
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-
 TEST_CASE("a group in which a call found no memory makes none of its calls, and the communicator goes on") {
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
@@ -204,7 +178,7 @@ TEST_CASE("a group in which a call found no memory makes none of its calls, and 
       {
         const Shortage shortage(allocations);
         result = call();
-        enough = !failed;
+        enough = !shortage.was_felt();
       }
       if (result == ncclSuccess) {
         CHECK(ncclGroupEnd() == ncclSuccess);
