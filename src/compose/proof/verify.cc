@@ -1,12 +1,15 @@
 #include "compose/proof/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "compose/proof/networks.h"
 #include "schedule/proof/verify.h"
+#include "topology/graph/routes.h"
 
 namespace sccl::compose {
 namespace {
@@ -69,6 +72,19 @@ void check_hosts(const Composite& composite, const topology::Cluster& cluster) {
   }
 }
 
+// A link of which a host has fewer lanes than a schedule takes it to have. Mostly the schedule was made for just these
+// links: then they need not be looked up.
+std::optional<topology::Edge> lacking(const topology::Topology& links, const schedule::Schedule& schedule) {
+  const auto same = [](const topology::Link& a, const topology::Link& b) {
+    return a.src == b.src && a.dst == b.dst && a.lanes == b.lanes;
+  };
+  if (std::ranges::equal(links.links, schedule.topology.links, same)) return std::nullopt;
+  const std::map<topology::Edge, int> there = topology::edge_lanes(links);
+  for (const auto& [edge, lanes] : topology::edge_lanes(schedule.topology))
+    if (const auto found = there.find(edge); found == there.end() || found->second < lanes) return edge;
+  return std::nullopt;
+}
+
 // Hosts of one kind have the same links, and the kind's schedules were verified on these links.
 void check_links_of_kinds(const Composite& composite, const topology::Cluster& cluster) {
   std::vector<int> cluster_kind(composite.kinds.size(), -1);
@@ -84,9 +100,8 @@ void check_links_of_kinds(const Composite& composite, const topology::Cluster& c
     std::vector<const schedule::Schedule*> schedules{&kind.in, &kind.out, &kind.between};
     if (kind.has_entries()) schedules.insert(schedules.end(), {&kind.home->in, &kind.home->out});
     for (const schedule::Schedule* schedule : schedules)
-      for (const topology::Link& link : schedule->topology.links)
-        if (links.lanes(link.src, link.dst) < schedule->topology.lanes(link.src, link.dst))
-          refuse(composite, "kind {} uses link {}->{}, which host {} lacks", number, link.src, link.dst, index);
+      if (const auto edge = lacking(links, *schedule))
+        refuse(composite, "kind {} uses link {}->{}, which host {} lacks", number, edge->first, edge->second, index);
   }
 }
 
@@ -298,9 +313,8 @@ void check_at_root(const Composite& composite, const topology::Cluster& cluster)
   const topology::Topology& links = cluster.kinds[at(cluster.kind_of[at(host)])];
   if (schedule.root != cluster.local_of[at(composite.root)] || schedule.ranks != links.ranks)
     refuse(composite, "the schedule on the root's host is for root {} of {} devices", schedule.root, schedule.ranks);
-  for (const topology::Link& link : schedule.topology.links)
-    if (links.lanes(link.src, link.dst) < schedule.topology.lanes(link.src, link.dst))
-      refuse(composite, "the root's host lacks link {}->{}", link.src, link.dst);
+  if (const auto edge = lacking(links, schedule))
+    refuse(composite, "the root's host lacks link {}->{}", edge->first, edge->second);
   const auto within = [](int number, int count) { return number >= 0 && number < count; };
   for (const schedule::Send& send : schedule.sends)
     if (!within(send.chunk, schedule.chunks) || !within(send.src, schedule.ranks) ||
