@@ -150,25 +150,31 @@ class Forest {
 
   // The best device to hang `rank` and its subtree on, if its way then weighs less than `limit`; else -1.
   Rank best_parent(const Tree& tree, Rank rank, int most_depth, double limit) const {
+    std::vector<bool> below;  // known once some way weighs less, which is rare
     int height = 0;
-    std::vector<bool> below(at(ranks_), false);
-    for (Rank other = 0; other < ranks_; ++other) {
-      Rank up = other;
-      while (up >= 0 && up != rank) up = tree.parent[at(up)];
-      if (up != rank) continue;
-      below[at(other)] = true;
-      height = std::max(height, tree.depth[at(other)] - tree.depth[at(rank)]);
-    }
     Rank best = -1;
     for (Rank other = 0; other < ranks_; ++other) {
       const std::vector<int>& way = ways_.between(other, rank);
-      if (below[at(other)] || way.empty() || tree.depth[at(other)] + 1 + height > most_depth) continue;
-      if (const double here = uses_.weight_with(way, weight(tree)); here < limit) {
-        best = other;
-        limit = here;
-      }
+      if (way.empty()) continue;
+      const double here = uses_.weight_with(way, weight(tree));
+      if (!(here < limit)) continue;
+      if (below.empty()) below = below_and_height(tree, rank, height);
+      if (below[at(other)] || tree.depth[at(other)] + 1 + height > most_depth) continue;
+      best = other;
+      limit = here;
     }
     return best;
+  }
+
+  // The subtree of `rank`, and how many levels it has below that rank.
+  std::vector<bool> below_and_height(const Tree& tree, Rank rank, int& height) const {
+    std::vector<bool> below(at(ranks_), false);
+    for (Rank other = 0; other < ranks_; ++other) {
+      if (!is_below(tree, other, rank)) continue;
+      below[at(other)] = true;
+      height = std::max(height, tree.depth[at(other)] - tree.depth[at(rank)]);
+    }
+    return below;
   }
 
   // Every device gets all data but its own; all ways to it begin with some first links, and end with some last ones.
@@ -223,21 +229,23 @@ class Forest {
   }
 
   bool may_hang(const Tree& tree, Rank rank, Rank parent, int most_depth) const {
-    for (Rank up = parent; up >= 0; up = tree.parent[at(up)])
-      if (up == rank) return false;
+    if (is_below(tree, parent, rank)) return false;
     const int deeper = tree.depth[at(parent)] + 1 - tree.depth[at(rank)];
     if (deeper <= 0) return true;
-    for (Rank other = 0; other < ranks_; ++other) {
-      if (tree.depth[at(other)] + deeper <= most_depth) continue;
-      Rank up = other;
-      while (up >= 0 && up != rank) up = tree.parent[at(up)];
-      if (up == rank) return false;
-    }
+    for (Rank other = 0; other < ranks_; ++other)
+      if (tree.depth[at(other)] + deeper > most_depth && is_below(tree, other, rank)) return false;
     return true;
+  }
+
+  // Or the rank itself. A rank that is no deeper is not below.
+  static bool is_below(const Tree& tree, Rank rank, Rank above) {
+    while (tree.depth[at(rank)] > tree.depth[at(above)]) rank = tree.parent[at(rank)];
+    return rank == above;
   }
 
   void hang(Tree& tree, Rank rank, Rank parent) {
     tree.parent[at(rank)] = parent;
+    if (tree.depth[at(rank)] == tree.depth[at(parent)] + 1) return;
     std::vector<Rank> open{rank};
     while (!open.empty()) {
       const Rank one = open.back();
