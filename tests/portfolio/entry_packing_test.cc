@@ -7,6 +7,7 @@
 
 #include "portfolio/links/outside.h"
 #include "topology/presets.h"
+#include "topology/topology.h"
 
 using namespace sccl;
 using treegen::EntryUse;
@@ -91,4 +92,43 @@ TEST_CASE("a device without a way from outside has no trees") {
   CHECK(treegen::pack_entries(one, EntryUse::one_way, {}));
   std::erase_if(one.links, [](const topology::Link& link) { return link.src == 8 && link.dst == 3; });
   CHECK_FALSE(treegen::pack_entries(one, EntryUse::one_way, {}));
+}
+
+namespace {
+
+// Each device has links to all others, of one to three lanes.
+topology::Topology joined(int devices, int most_lanes) {
+  topology::Topology host = topology::host(devices);
+  for (topology::Link& link : host.links) {
+    link.lanes = 1 + (link.src + link.dst) % most_lanes;
+    link.gbytes_per_s *= link.lanes;
+  }
+  return host;
+}
+
+}  // namespace
+
+TEST_CASE("hosts whose devices all have equal links to each other are packed at their bound without search") {
+  // 23 links of 8 GB/s and the NIC lead into a device, which gets everything.
+  constexpr int kDevices = 24;
+  constexpr double kBound = 23 * 8 + kNic;
+  const topology::Topology one = portfolio::with_outside(joined(kDevices, 1), kNic);
+  const auto packing = treegen::pack_entries(one, EntryUse::one_way, {});
+  REQUIRE(packing);
+  check_trees(*packing, kDevices);
+  CHECK(packing->rate * 0.08 == Approx(kBound).epsilon(2e-3));  // GB/s of a lane
+  CHECK(packing->work == 0);
+  CHECK(busiest(one, *packing, EntryUse::one_way, {}) == Approx(1 / packing->rate).epsilon(1e-3));
+}
+
+TEST_CASE("packing a host takes no more work than there is time for, however many links it has") {
+  constexpr double kMostWork = 1.2e8;
+  for (const int devices : {12, 24})
+    for (const EntryUse use : {EntryUse::one_way, EntryUse::both_ways}) {
+      const topology::Topology one = portfolio::with_outside(joined(devices, 3), kNic);
+      const auto packing = treegen::pack_entries(one, use, {});
+      REQUIRE(packing);
+      CHECK(packing->work < kMostWork);
+      CHECK(busiest(one, *packing, use, {}) <= Approx(1 / packing->rate).epsilon(1e-3));
+    }
 }

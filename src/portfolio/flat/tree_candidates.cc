@@ -21,8 +21,7 @@ constexpr std::size_t kMostSends = 16000;  // of one schedule: about 0.2 s to lo
 
 treegen::PackOptions options_for(const topology::Topology& topology, treegen::CapacityUnit unit) {
   using treegen::TreeWeights;
-  return {unit, topology.ranks > kFewestTreesRanks ? TreeWeights::unit : TreeWeights::any,
-          treegen::LeastNumber::where_it_helps};
+  return {unit, topology.ranks > kFewestTreesRanks ? TreeWeights::unit : TreeWeights::any};
 }
 
 // NVLink beside PCIe, or links inside servers beside the network: trees then divide the data by bandwidth. This is the

@@ -176,7 +176,8 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
   std::vector<RootTree> result;
   const auto add = [&](const Tree& tree, double lanes) { result.push_back({tree, lanes * gbytes_per_s_of_lane}); };
   if (!one.shared.empty()) {
-    const treegen::Packing packing = treegen::pack(one, Collective::broadcast, root);
+    const treegen::Packing packing =
+        treegen::pack(one, Collective::broadcast, root, {.least_number = treegen::LeastNumber::where_it_helps});
     for (const treegen::WeightedRoute& route : packing.routes) add(route.route.out, treegen::to_double(route.weight));
     return result;
   }

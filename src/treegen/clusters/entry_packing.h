@@ -7,8 +7,8 @@
 //
 // A linear program: the most data, such that every device's trees as a port carry its share of what comes from
 // outside, and no link, way or shared set carries more than it can, with what the host's own data puts on it. Trees are
-// generated when they pay: a cheapest tree for each port, which hangs on `outside`. So where it ends, no other trees of
-// this form carry more.
+// generated when they pay: a cheapest tree for each port, which hangs on `outside`. It ends when no other trees of this
+// form carry a thousandth more, or when it has done as much work as there is time for.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,7 @@ struct EntryDemand {
 struct EntryPacking {
   double rate = 0;  // of all data, in capacity units
   std::vector<EntryTree> trees;
+  double work = 0;  // in multiplications, about
 };
 
 // `one` is a host and the rank `outside`, its last rank, to which ways lead from every device and back. Nothing where a

@@ -8,6 +8,7 @@
 
 #include "schedule/edge_index.h"
 #include "schedule/simulation/cost.h"
+#include "treegen/math/power_of_e.h"
 
 namespace sccl::treegen {
 namespace {
@@ -20,14 +21,6 @@ constexpr double kMostOfOneTree = 0.5;  // of what keeps the busiest link busy
 constexpr double kUsesForeseen[] = {4, 16};
 constexpr double kLess = 1 - 1e-9;
 constexpr double kFar = std::numeric_limits<double>::infinity();
-
-// About e^x, for x from -100 to 0. All hosts must find the same trees, and std::exp() differs in the last bit from
-// machine to machine.
-double power_of_e(double x) {
-  double result = 1 + x / 1024;
-  for (int i = 0; i < 10; ++i) result *= result;
-  return result;
-}
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace sccl::treegen {
 namespace {
@@ -12,6 +13,7 @@ constexpr int kNone = std::numeric_limits<int>::min();
 constexpr double kPerturbation = 1e-6;
 constexpr int kPivotsPerFactor = 64;
 constexpr int kMostPivots = 200000;
+constexpr int kFewRows = 128;  // are soon inverted as a whole
 
 // A fixed, irregular sequence in (0, 1] (Weyl): every rank perturbs in the same way.
 double scattered(std::size_t index) {
@@ -44,6 +46,7 @@ std::vector<double> PackingProgram::prices() const {
     const int basic = basis_[static_cast<std::size_t>(row)];
     if (basic < 0) continue;
     const double gain = columns_[static_cast<std::size_t>(basic)].gain;
+    if (gain == 0) continue;
     for (int col = 0; col < rows(); ++col) result[static_cast<std::size_t>(col)] += gain * inverse(row, col);
   }
   return result;
@@ -73,7 +76,7 @@ std::vector<double> PackingProgram::solution() const {
 }
 
 // Dantzig's rule; kNone when no column gains.
-int PackingProgram::best_entering(const std::vector<double>& prices) const {
+int PackingProgram::best_entering(const std::vector<double>& prices) {
   double best = kTolerance;
   int entering = kNone;
   for (std::size_t row = 0; row < prices.size(); ++row)
@@ -83,6 +86,7 @@ int PackingProgram::best_entering(const std::vector<double>& prices) const {
     }
   for (std::size_t index = 0; index < columns_.size(); ++index) {
     if (basic_[index]) continue;
+    work_ += static_cast<double>(columns_[index].entries.size());
     double gain = columns_[index].gain;
     for (const auto& [row, coefficient] : columns_[index].entries)
       gain -= prices[static_cast<std::size_t>(row)] * coefficient;
@@ -122,11 +126,15 @@ bool PackingProgram::pivot(int entering) {
   }
   if (leaving < 0) return false;
   const double pivot_value = change[static_cast<std::size_t>(leaving)];
-  for (int col = 0; col < rows(); ++col) inverse(leaving, col) /= pivot_value;
+  // Mostly zeros: a row whose slack is basic has no others in its column.
+  std::vector<std::pair<int, double>> pivot_row;
+  for (int col = 0; col < rows(); ++col)
+    if (inverse(leaving, col) != 0) pivot_row.emplace_back(col, inverse(leaving, col) /= pivot_value);
   for (int row = 0; row < rows(); ++row) {
     const double factor = change[static_cast<std::size_t>(row)];
     if (row == leaving || factor == 0) continue;
-    for (int col = 0; col < rows(); ++col) inverse(row, col) -= factor * inverse(leaving, col);
+    for (const auto& [col, value] : pivot_row) inverse(row, col) -= factor * value;
+    work_ += static_cast<double>(pivot_row.size());
     values_[static_cast<std::size_t>(row)] -= factor * step;
   }
   values_[static_cast<std::size_t>(leaving)] = step;
@@ -137,24 +145,17 @@ bool PackingProgram::pivot(int entering) {
   return true;
 }
 
-// Computes the inverse anew, by Gauss-Jordan elimination with row exchanges.
-bool PackingProgram::refactor() {
-  const std::size_t n = limits_.size();
-  std::vector<double> matrix(n * n, 0);
-  for (std::size_t col = 0; col < n; ++col) {
-    if (basis_[col] < 0)
-      matrix[static_cast<std::size_t>(-1 - basis_[col]) * n + col] = 1;
-    else
-      for (const auto& [row, coefficient] : columns_[static_cast<std::size_t>(basis_[col])].entries)
-        matrix[static_cast<std::size_t>(row) * n + col] += coefficient;
-  }
+namespace {
+
+// By Gauss-Jordan elimination with row exchanges; nothing when the matrix is singular. Row major, n x n.
+std::optional<std::vector<double>> inverted(std::vector<double> matrix, std::size_t n) {
   std::vector<double> result(n * n, 0);
   for (std::size_t i = 0; i < n; ++i) result[i * n + i] = 1;
   for (std::size_t col = 0; col < n; ++col) {
     std::size_t largest = col;
     for (std::size_t row = col + 1; row < n; ++row)
       if (std::abs(matrix[row * n + col]) > std::abs(matrix[largest * n + col])) largest = row;
-    if (std::abs(matrix[largest * n + col]) < 1e-11) return false;
+    if (std::abs(matrix[largest * n + col]) < 1e-11) return std::nullopt;
     for (std::size_t i = 0; i < n && largest != col; ++i) {
       std::swap(matrix[col * n + i], matrix[largest * n + i]);
       std::swap(result[col * n + i], result[largest * n + i]);
@@ -173,8 +174,72 @@ bool PackingProgram::refactor() {
       }
     }
   }
-  inverse_ = std::move(result);
-  values_ = basic_values(perturbed_);
+  return result;
+}
+
+}  // namespace
+
+// Computes the inverse anew.
+bool PackingProgram::refactor() {
+  const bool done = rows() <= kFewRows ? invert_whole() : invert_beside_slacks();
+  if (done) values_ = basic_values(perturbed_);
+  return done;
+}
+
+bool PackingProgram::invert_whole() {
+  const std::size_t n = limits_.size();
+  std::vector<double> matrix(n * n, 0);
+  for (std::size_t col = 0; col < n; ++col) {
+    if (basis_[col] < 0)
+      matrix[static_cast<std::size_t>(-1 - basis_[col]) * n + col] = 1;
+    else
+      for (const auto& [row, coefficient] : columns_[static_cast<std::size_t>(basis_[col])].entries)
+        matrix[static_cast<std::size_t>(row) * n + col] += coefficient;
+  }
+  work_ += static_cast<double>(n * n * n);
+  auto whole = inverted(std::move(matrix), n);
+  if (whole) inverse_ = *std::move(whole);
+  return whole.has_value();
+}
+
+// Where the slack of a row is basic, the row tells its slack once all other values are
+// known: of the basis [I C; 0 D], only D, the other rows and columns, is inverted; the inverse is [I -C/D; 0 1/D].
+bool PackingProgram::invert_beside_slacks() {
+  const std::size_t n = limits_.size();
+  std::vector<int> place_of_row(n, -1);    // of its slack, if that is basic
+  std::vector<std::size_t> places, lines;  // of the basis, and rows, that D has
+  std::vector<std::size_t> line_of_row(n, n);
+  for (std::size_t place = 0; place < n; ++place)
+    if (basis_[place] < 0)
+      place_of_row[static_cast<std::size_t>(-1 - basis_[place])] = static_cast<int>(place);
+    else
+      places.push_back(place);
+  for (std::size_t row = 0; row < n; ++row)
+    if (place_of_row[row] < 0) {
+      line_of_row[row] = lines.size();
+      lines.push_back(row);
+    }
+  const std::size_t k = places.size();
+  work_ += static_cast<double>(n * n + k * k * k);
+  std::vector<double> matrix(k * k, 0);
+  for (std::size_t col = 0; col < k; ++col)
+    for (const auto& [row, coefficient] : columns_[static_cast<std::size_t>(basis_[places[col]])].entries)
+      if (const std::size_t line = line_of_row[static_cast<std::size_t>(row)]; line < n)
+        matrix[line * k + col] += coefficient;
+  const auto inner = inverted(std::move(matrix), k);
+  if (!inner) return false;
+  std::fill(inverse_.begin(), inverse_.end(), 0);
+  for (std::size_t row = 0; row < n; ++row)
+    if (place_of_row[row] >= 0) inverse(place_of_row[row], static_cast<int>(row)) = 1;
+  for (std::size_t col = 0; col < k; ++col) {
+    const auto of_column = [&](std::size_t line) { return (*inner)[col * k + line]; };
+    for (std::size_t line = 0; line < k; ++line)
+      inverse(static_cast<int>(places[col]), static_cast<int>(lines[line])) = of_column(line);
+    for (const auto& [row, coefficient] : columns_[static_cast<std::size_t>(basis_[places[col]])].entries)
+      if (const int place = place_of_row[static_cast<std::size_t>(row)]; place >= 0)
+        for (std::size_t line = 0; line < k; ++line)
+          inverse(place, static_cast<int>(lines[line])) -= coefficient * of_column(line);
+  }
   return true;
 }
 
@@ -188,6 +253,7 @@ PackingProgram::End PackingProgram::maximise(double target, const Generate& gene
     double now = 0;
     for (std::size_t row = 0; row < limits_.size(); ++row) now += price[row] * limits_[row];
     if (now >= target - kTolerance) return End::target;
+    if (work_ > most_work_) return End::spent;
     const int entering = best_entering(price);
     if (entering == kNone) {
       if (generate(price) == 0) return End::optimal;

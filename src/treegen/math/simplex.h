@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,17 @@ class PackingProgram {
     optimal,  // neither the columns nor the generator improve
     target,   // the value reached the target
     stalled,  // numerical trouble or too many iterations
+    spent,    // as much work as was allowed
   };
   // `generate` gets the price of each row, adds columns that gain more than they cost, and returns their number.
   using Generate = std::function<int(const std::vector<double>& prices)>;
   End maximise(double target, const Generate& generate);
   End maximise(double target);
+
+  // Ends with what was found by then. Work is counted in multiplications, about, not in time: all ranks that solve the
+  // same program end alike.
+  void allow(double work) { most_work_ = work; }
+  double work() const { return work_; }
 
   double value() const;                              // at the original limits
   std::vector<double> prices() const;                // by row
@@ -52,10 +59,12 @@ class PackingProgram {
     return inverse_[static_cast<std::size_t>(row) * limits_.size() + static_cast<std::size_t>(col)];
   }
   int rows() const { return static_cast<int>(limits_.size()); }
-  int best_entering(const std::vector<double>& prices) const;
+  int best_entering(const std::vector<double>& prices);
   std::vector<double> direction(int entering) const;
   bool pivot(int entering);
   bool refactor();
+  bool invert_whole();
+  bool invert_beside_slacks();
   std::vector<double> basic_values(const std::vector<double>& limits) const;
 
   std::vector<double> limits_;
@@ -65,6 +74,8 @@ class PackingProgram {
   std::vector<char> basic_;      // by column
   std::vector<double> inverse_;  // of the basis matrix, row major
   std::vector<double> values_;   // of the basis, at the perturbed limits
+  double work_ = 0;
+  double most_work_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace sccl::treegen

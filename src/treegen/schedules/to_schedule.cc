@@ -142,8 +142,10 @@ std::optional<Schedule> plan(const Topology& topology, Collective collective, Ra
                       collective == Collective::allreduce || collective == Collective::allgather ||
                       collective == Collective::reducescatter;
   if (!packed || topology.ranks < 2) return std::nullopt;
+  PackOptions as_needed = options;
+  as_needed.least_number = LeastNumber::where_it_helps;  // a schedule does not tell how few trees there may be
   try {
-    return to_schedule(topology, pack(topology, collective, root, options));
+    return to_schedule(topology, pack(topology, collective, root, as_needed));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) throw;
     return std::nullopt;  // not connected
