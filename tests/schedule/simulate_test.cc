@@ -8,6 +8,7 @@
 #include "paper_schedules.h"
 #include "schedule/edge_index.h"
 #include "schedule/proof/verify.h"
+#include "schedule/simulation/channels.h"
 #include "schedule/simulation/cost.h"
 #include "topology/presets.h"
 
@@ -244,6 +245,30 @@ TEST_CASE("a long slice takes several lanes at once") {
   CHECK(simulation.edges.front().busy_us == Approx(32 * lane_us));  // summed over lanes
 }
 
+TEST_CASE("a link of many slow lanes is as fast as one of fewer, wider lanes, however many they are") {
+  const auto broadcast = [](int lanes) { return broadcast_of_two(pair_of_ranks(lanes, 100, 1), 40); };
+  const auto time_us = [&](int lanes, double slice_bytes) {
+    return simulate(broadcast(lanes), {.bytes = 40 * slice_bytes, .slots = 2, .lane_bytes = kLaneBytes}).time_us;
+  };
+  for (const int lanes : {9, 80, 360, 2000000000}) {
+    for (const double slice_bytes : {kLaneBytes / 2, 3 * kLaneBytes, 100 * kLaneBytes}) {
+      INFO(lanes << " lanes, slices of " << slice_bytes << " bytes");
+      CHECK(time_us(lanes, slice_bytes) == Approx(time_us(8, slice_bytes)));
+    }
+    CHECK(linear_cost(broadcast(lanes)).time_us(1e6) == Approx(linear_cost(broadcast(8)).time_us(1e6)));
+  }
+}
+
+TEST_CASE("a shared set of many slow lanes is as fast as one of fewer, wider lanes") {
+  const auto time_us = [](int lanes) {
+    topology::Topology pair = pair_of_ranks(lanes, 100, 0);
+    pair.shared = {{lanes / 2, {{0, 1}}}};
+    return simulate(broadcast_of_two(pair, 64), {.bytes = 64e5, .lane_bytes = kLaneBytes}).time_us;
+  };
+  CHECK(time_us(8) == Approx(64e5 / 50e3).epsilon(0.1));
+  CHECK(time_us(400) == Approx(time_us(8)));
+}
+
 TEST_CASE("one slot makes a sender wait for its receiver; more slots hide that") {
   // A reduction as slow as the link holds its slot for as long as a transfer takes.
   const topology::Topology pair = pair_of_ranks(1, 1, 0);
@@ -316,6 +341,7 @@ TEST_CASE("what cannot be simulated is refused with what to do") {
   CHECK_THAT(refusal(cut, {.bytes = 1e3}), Catch::Contains("no link"));
   Schedule wide = schedule;
   wide.topology.links[0].lanes = 2000000000;
+  wide.topology.links[0].gbytes_per_s = 1e12;
   CHECK_THAT(refusal(wide, {.bytes = 1e3}), Catch::Contains("lanes"));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compose/network/sums_by_key.h"
+#include "schedule/simulation/channels.h"
 #include "schedule/simulation/cost.h"
 #include "topology/graph/routes.h"
 
@@ -44,9 +45,10 @@ int connections_of_busiest(const std::vector<Passing>& passing) {
 }  // namespace
 
 void take_rates(Phase& phase, const schedule::EdgeInfo& link, const topology::Topology& topology) {
-  const double lane_us_per_byte = schedule::lane_us_per_byte(link, topology);
-  phase.us_per_byte = std::max(phase.us_per_byte, lane_us_per_byte);
-  phase.link_us_per_byte = std::max(phase.link_us_per_byte, lane_us_per_byte / link.lanes);
+  const double us_per_byte = schedule::lane_us_per_byte(link, topology) / link.lanes;
+  const int channels = schedule::channels_of(link.lanes, link.gbytes_per_s);
+  phase.us_per_byte = std::max(phase.us_per_byte, us_per_byte * channels);
+  phase.link_us_per_byte = std::max(phase.link_us_per_byte, us_per_byte);
 }
 
 Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topology::Edge> path,
@@ -56,9 +58,11 @@ Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topol
   for (const topology::Edge& edge : path) {
     const schedule::EdgeInfo& link = edges[edges.find(edge)];
     connection.alpha_us += link.alpha_us;
-    connection.us_per_byte = std::max(connection.us_per_byte, schedule::lane_us_per_byte(link, topology));
+    const int channels = schedule::channels_of(link.lanes, link.gbytes_per_s);
+    connection.us_per_byte =
+        std::max(connection.us_per_byte, schedule::lane_us_per_byte(link, topology) / link.lanes * channels);
     if (link.link_class == topology::LinkClass::net) connection.slots = schedule::kNetworkSlots;
-    lanes = std::min(lanes, link.lanes);
+    lanes = std::min(lanes, channels);
   }
   if (!path.empty()) connection.lanes = lanes;
   return connection;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "schedule/simulation/channels.h"
 
 namespace sccl::schedule {
 namespace {
@@ -84,8 +85,9 @@ class Beat {
     LinearCost cost{alpha_us_, 0};
     const bool equal = schedule_.weights.empty();
     const auto longest = [&](const Load& load, int lanes, double lane_us_per_byte) {
-      const double fraction = schedule_.pipelined ? load.spread(lanes) : load.on_fullest_lane(lanes, equal);
-      cost.us_per_byte = std::max(cost.us_per_byte, fraction * lane_us_per_byte);
+      const int channels = channels_of(lanes, lanes / (lane_us_per_byte * kBytesPerUsAtOneGbytePerS));
+      const double fraction = schedule_.pipelined ? load.spread(channels) : load.on_fullest_lane(channels, equal);
+      cost.us_per_byte = std::max(cost.us_per_byte, fraction * (lane_us_per_byte / lanes * channels));
     };
     for (const EdgeId edge : touched_) {
       longest(loads_[static_cast<std::size_t>(edge)], edges_[edge].lanes,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "schedule/simulation/channels.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/event_queue.h"
 #include "schedule/simulation/lane_times.h"
@@ -146,25 +147,30 @@ class Engine {
              lanes, kMostLanes);
     };
     const int together = lanes_of_slice();
+    const auto ways = [&](int lanes, double gbytes_per_s) {
+      const int channels = channels_of(lanes, gbytes_per_s);
+      check_lanes(channels);
+      return (channels + together - 1) / together;
+    };
+    for (std::size_t set = 0; set < schedule_.topology.shared.size(); ++set) {
+      const int lanes = schedule_.topology.shared[set].lanes;
+      lanes_of_set_.push_back(ways(lanes, lanes * edges_.set_lane_gbytes_per_s(static_cast<int>(set))));
+      set_lanes_.add(lanes_of_set_.back());
+    }
     edge_states_.resize(static_cast<std::size_t>(edges_.size()));
     for (const EdgeId edge : graph_.way) edge_states_[static_cast<std::size_t>(edge)].used = true;
     for (EdgeId edge = 0; edge < edges_.size(); ++edge) {
       EdgeState& state = edge_states_[static_cast<std::size_t>(edge)];
       if (!state.used) continue;
-      check_lanes(edges_[edge].lanes);
       state.alpha = std::round(edges_[edge].alpha_us * kPsPerUs);
       const double ps_per_byte = lane_us_per_byte(edges_[edge], schedule_.topology) * kPsPerUs;
-      state.lanes = (edges_[edge].lanes + together - 1) / together;
+      state.lanes = ways(edges_[edge].lanes, edges_[edge].gbytes_per_s);
       state.ps_per_byte = ps_per_byte / edges_[edge].lanes * state.lanes;
       for (const int set : edges_.sets_of(edge)) {
         const int set_lanes = schedule_.topology.shared[static_cast<std::size_t>(set)].lanes;
-        state.set_ps_per_byte.push_back(ps_per_byte / set_lanes * ((set_lanes + together - 1) / together));
+        state.set_ps_per_byte.push_back(ps_per_byte / set_lanes * lanes_of_set_[static_cast<std::size_t>(set)]);
       }
       state.lane_group = link_lanes_.add(state.lanes);
-    }
-    for (const topology::SharedSet& set : schedule_.topology.shared) {
-      check_lanes(set.lanes);
-      set_lanes_.add((set.lanes + together - 1) / together);
     }
   }
 
@@ -517,8 +523,9 @@ class Engine {
   std::int64_t applied_ = 0;
 
   std::vector<EdgeState> edge_states_;
-  LaneTimes link_lanes_;  // of used links
-  LaneTimes set_lanes_;   // by shared set
+  LaneTimes link_lanes_;           // of used links
+  LaneTimes set_lanes_;            // by shared set
+  std::vector<int> lanes_of_set_;  // those that a slice takes together count as one
   std::vector<ConnectionState> connections_;
   std::vector<Picoseconds> adder_free_;  // by rank: when its adders are free again
   double add_ps_per_byte_ = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "schedule/simulation/channels.h"
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/event_queue.h"
 #include "schedule/simulation/lane_times.h"
@@ -20,14 +21,20 @@ constexpr int kNear = 32;  // sends of a connection
 Network::Network(const Schedule& schedule, double chunk_bytes) {
   const EdgeIndex edges(schedule.topology);
   const int together = std::max(1, static_cast<int>(chunk_bytes / kLaneBytes));
-  const auto ways = [&](int lanes) { return (lanes + together - 1) / together; };
-  for (const topology::SharedSet& set : schedule.topology.shared) lanes_of_set.push_back(ways(set.lanes));
+  const auto ways = [&](int lanes, double gbytes_per_s) {
+    return (channels_of(lanes, gbytes_per_s) + together - 1) / together;
+  };
+  for (std::size_t set = 0; set < schedule.topology.shared.size(); ++set) {
+    const int lanes = schedule.topology.shared[set].lanes;
+    lanes_of_set.push_back(ways(lanes, lanes * edges.set_lane_gbytes_per_s(static_cast<int>(set))));
+  }
   for (EdgeId edge = 0; edge < edges.size(); ++edge) {
     const double ps = chunk_bytes * lane_us_per_byte(edges[edge], schedule.topology) * kPsPerUs;
-    const auto time = [&](int lanes) { return std::round(ps / lanes * ways(lanes)); };
-    Link link{std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes), ways(edges[edge].lanes), {}};
+    const auto time = [&](int lanes, int taken) { return std::round(ps / lanes * taken); };
+    const int lanes = ways(edges[edge].lanes, edges[edge].gbytes_per_s);
+    Link link{std::round(edges[edge].alpha_us * kPsPerUs), time(edges[edge].lanes, lanes), lanes, {}};
     for (const int set : edges.sets_of(edge))
-      link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes));
+      link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes, lanes_of_set[at(set)]));
     links.push_back(std::move(link));
   }
   EdgePaths paths(schedule.topology, edges, 1);
