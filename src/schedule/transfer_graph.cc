@@ -177,8 +177,14 @@ class Builder {
     sort_by(
         order, schedule_.ranks, [&](int at) { return send(at).src; }, whole_ranks(),
         [&](int at) { return dst_of(at); });
+    // What is known of the ways from a source takes memory, which grows with switches, and sources come one after the
+    // other: those behind are forgotten.
+    constexpr int kMostSources = 256;
     std::optional<topology::Routes> routes;
-    if (share_ == nullptr) routes.emplace(schedule_.topology);
+    int sources = 0;
+    const auto note_source = [&] {
+      if (share_ == nullptr && sources++ % kMostSources == 0) routes.emplace(schedule_.topology);
+    };
     graph_.first_of_way.push_back(0);
     graph_.messages.reserve(order.size());
     message_of_.resize(order.size());
@@ -188,6 +194,7 @@ class Builder {
       const Send& at = send(position);
       if (at.src != src || dst_of(position) != dst) {
         graph_.first_message.push_back(static_cast<int>(graph_.messages.size()));
+        if (at.src != src) note_source();
         add_way(routes ? routes->path(at.src, at.dst) : share_->way(position), at);
         src = at.src;
         dst = dst_of(position);

@@ -345,6 +345,16 @@ TEST_CASE("what cannot be simulated is refused with what to do") {
   CHECK_THAT(refusal(wide, {.bytes = 1e3}), Catch::Contains("lanes"));
 }
 
+TEST_CASE("ways from more sources than are remembered at once are found") {
+  const topology::Topology machine = topology::preset("switch:600");
+  std::vector<Send> sends;
+  for (Rank rank = 1; rank < machine.ranks; ++rank) sends.push_back({rank, rank, 0, 0, SendKind::copy});
+  const Schedule schedule = make_schedule("gather", Collective::gather, 0, machine, 1, sends);
+  const double alpha_us = machine.links[0].alpha_us;
+  const double us_per_byte = 1e-3 / machine.links[0].gbytes_per_s;
+  CHECK(simulated_us(schedule, 1e6) == Approx(2 * alpha_us + 599 * 1e6 * us_per_byte));
+}
+
 TEST_CASE("a schedule without sends takes no time") {
   const Schedule alone = make_schedule("alone", Collective::allreduce, 0, topology::host(1), 1, {});
   CHECK(simulated_us(alone, 1e6) == 0);

@@ -32,15 +32,19 @@ void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& vi
     return;
   }
   const int ranks = composite_.ranks();
-  if (composite_.collective != Collective::alltoall) {
-    const bool at_root = host == host_of(composite_.root);
-    for (ChunkId chunk = 0; chunk < chunks_; ++chunk)
-      if (at_root || host_of(chunk % ranks) == host) visit(chunk);
-    return;
-  }
   // A host that is like another one lists its ranks in that one's order.
   std::vector<Rank> own = composite_.hosts[at(host)].ranks;
   std::sort(own.begin(), own.end());
+  if (composite_.collective != Collective::alltoall) {
+    if (host == host_of(composite_.root)) {
+      for (ChunkId chunk = 0; chunk < chunks_; ++chunk) visit(chunk);
+      return;
+    }
+    // All chunks once for each rank would be the square of the ranks.
+    for (ChunkId first = 0; first < chunks_; first += ranks)
+      for (const Rank owner : own) visit(first + owner);
+    return;
+  }
   for (ChunkId row = 0; row < chunks_; row += ranks) {
     if (host_of(row / ranks % ranks) == host)
       for (Rank source = 0; source < ranks; ++source) visit(row + source);
