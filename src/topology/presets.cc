@@ -244,6 +244,9 @@ Topology cluster_by_name(std::string_view name, std::string_view hosts, std::str
     fail(ErrorCode::invalid_argument,
          "no topology is called '{}': put a number of hosts before a single *, and after it one of {}", name,
          preset_names());
+  if (inner.empty())
+    fail(ErrorCode::invalid_argument, "topology '{}' lacks its hosts' preset: put one of {} after the *", name,
+         preset_names());
   const Topology host = preset(inner);
   const int number = small_number(hosts, kMostClusterRanks);
   if (number == 0 && hosts.find_first_not_of('0') == std::string_view::npos)

@@ -497,7 +497,7 @@ def test_topo():
     expect(ranked[0]["devices"] == [0, 1, 2, 3] and sum(one["ways"] for one in ranked) == 15, f"topo --best gave {ranked}")
     table = run("topo", "--topo", "4*dgx1v", "--best", "8", "--collective", "allgather").stdout.splitlines()
     expect(table[1].split()[1:] == ["1", "4", "0,1,2,3,4,5,6,7"], f"topo --best printed {table[:2]}")
-    for wrong in (["--best", "9"], ["--best", "2", "--free", "0,0,1"], ["--best", "2", "--collective", "gather"]):
+    for wrong in (["--best", "9"], ["--best", "0"], ["--best", "2", "--free", "0,0,1"], ["--best", "2", "--collective", "gather"]):
         expect_code(run("topo", "--topo", "dgx1v", *wrong), 2, f"topo {wrong}")
     large = run("topo", "--topo", "host:400")
     expect_code(large, 0, "topo of 400 ranks")

@@ -90,7 +90,8 @@ def topology(hosts, network):
 def test_bad_input():
     call = ["--collective", "allreduce", "--bytes", "1M"]
     for name, told in (("0*dgx1v", "has no hosts"), ("100000*dgx1v", "more than 65536 ranks"), ("99999999999999999999*dgx1v", "more than"),
-                       ("-1*dgx1v", "no topology is called"), ("2*2*dgx1v", "no topology is called"), ("2*nothing", "no topology is called")):
+                       ("-1*dgx1v", "no topology is called"), ("2*2*dgx1v", "no topology is called"), ("2*nothing", "no topology is called"),
+                       ("2*", "lacks its hosts' preset")):
         for verb in ("plan", "simulate"):
             refused([verb, "--topo", name, *call], told)
     for rank in ("256", "-1"):

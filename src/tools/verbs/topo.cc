@@ -36,7 +36,7 @@ struct Options {
   std::string topology, svg, dump;
   std::vector<int> devices, free;
   std::string collective = "allreduce";
-  int best = 0;  // devices to choose; 0: not asked
+  std::optional<int> best;  // devices to choose
   double nic_gbits_per_s = 100;
   const CLI::Option* nic_gbps = nullptr;
   bool as_json = false, classes = false, measure = false;
@@ -130,7 +130,7 @@ void answer(const Options& options) {
   const topology::Machine machine = chosen(options);
   if (!options.svg.empty()) write_file(options.svg, topo_svg(machine.topology));
   if (!options.dump.empty()) write_file(options.dump, dumped(machine, options.dump));
-  if (options.best != 0) {
+  if (options.best) {
     const auto collective = collective_from_name(options.collective);
     if (!collective) fail(ErrorCode::invalid_argument, "unknown collective '{}'", options.collective);
     std::vector<int> free = options.free;
@@ -138,7 +138,7 @@ void answer(const Options& options) {
       free.resize(static_cast<std::size_t>(machine.topology.ranks));
       std::iota(free.begin(), free.end(), 0);
     }
-    const auto ranked = portfolio::rank_allocations(machine, free, options.best, *collective);
+    const auto ranked = portfolio::rank_allocations(machine, free, *options.best, *collective);
     std::fputs(
         (options.as_json ? text_of(allocations_json(machine.topology, ranked)) : allocations_table(ranked)).c_str(),
         stdout);
