@@ -10,26 +10,35 @@ namespace {
 constexpr std::size_t kMostAllPairsBytes = 128 * 1024;
 constexpr std::size_t kLeastRingBytes = 16 * 1024;
 
-constexpr bool never(Collective) { return false; }
+constexpr int whole(Collective, int) { return 1; }
 constexpr bool always(std::size_t, int) { return true; }
 
-constexpr std::array<Planner, 6> kPlanners{{
+constexpr std::array<Planner, 7> kPlanners{{
     {"ring", ring, "chunks travel along a cycle of all ranks; least bandwidth, most steps", Family::ring,
-     [](Collective collective) { return collective == Collective::allreduce; },
+     [](Collective collective, int ranks) { return collective == Collective::allreduce ? ranks : 1; },
      [](std::size_t bytes, int) { return bytes >= kLeastRingBytes; }},
     {"one-hop", one_hop, "every chunk takes one hop to or from its owner", Family::star,
-     [](Collective collective) { return collective == Collective::allreduce || collective == Collective::reduce; },
+     [](Collective collective, int ranks) {
+       return collective == Collective::allreduce || collective == Collective::reduce ? ranks : 1;
+     },
      always},
-    {"all-pairs", all_pairs, "AllReduce in one step, everything to everyone; least latency", Family::exchange, never,
+    {"all-pairs", all_pairs, "AllReduce in one step, everything to everyone; least latency", Family::exchange, whole,
      [](std::size_t bytes, int ranks) {
        return ranks == 2 || bytes * static_cast<std::size_t>(ranks) <= kMostAllPairsBytes;
      }},
-    {"recursive", recursive, "recursive doubling and halving; logarithmically many steps", Family::doubling, never,
+    {"recursive", recursive, "recursive doubling and halving; logarithmically many steps", Family::doubling, whole,
      always},
-    {"binomial", binomial, "binomial trees from or to the root", Family::tree, never, always},
+    {"binomial", binomial, "binomial trees from or to the root", Family::tree, whole, always},
     // Where all are joined it is the same as one-hop.
     {"shortest", shortest, "breadth-first trees of shortest paths; serves wherever paths join all ranks", Family::paths,
-     [](Collective collective) { return collective == Collective::allreduce; }, [](std::size_t, int) { return false; }},
+     [](Collective collective, int ranks) { return collective == Collective::allreduce ? ranks : 1; },
+     [](std::size_t, int) { return false; }},
+    {"two-hop", two_hop, "Broadcast and Reduce: each other rank passes a part between the root and the rest",
+     Family::spread,
+     [](Collective collective, int ranks) {
+       return collective == Collective::broadcast || collective == Collective::reduce ? ranks - 1 : 1;
+     },
+     [](std::size_t, int) { return false; }},
 }};
 
 }  // namespace

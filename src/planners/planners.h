@@ -41,6 +41,10 @@ std::optional<Schedule> binomial(const Topology& topology, Collective collective
 // Every chunk takes shortest paths, in breadth-first trees. Serves every collective on links that join all ranks.
 std::optional<Schedule> shortest(const Topology& topology, Collective collective, Rank root);
 
+// Broadcast and Reduce: each other rank passes a part of the buffer between the root and the rest. Needs a link between
+// every pair.
+std::optional<Schedule> two_hop(const Topology& topology, Collective collective, Rank root);
+
 // How chunks travel. A choice between planners asks for this and for the traits below, never for a name.
 enum class Family : std::uint8_t {
   ring,      // along a cycle of all ranks
@@ -49,6 +53,7 @@ enum class Family : std::uint8_t {
   doubling,  // over distances that double or halve
   tree,      // up or down a tree with logarithmically many steps
   paths,     // shortest paths over whatever links there are
+  spread,    // one root's buffer in parts over all others, and from or to each of them
 };
 
 struct Planner {
@@ -56,8 +61,8 @@ struct Planner {
   Plan plan;
   std::string_view summary;
   Family family;
-  // Whether a rank's buffer of this collective is cut into a chunk for each rank where `count` counts the whole buffer.
-  bool (*splits)(Collective collective);
+  // Into how many chunks a rank's buffer of this collective is cut where `count` counts the whole buffer.
+  int (*parts)(Collective collective, int ranks);
   // Whether it can be the fastest for so many bytes (of `count` elements) where all ranks reach each other alike.
   bool (*sensible)(std::size_t bytes, int ranks);
 };

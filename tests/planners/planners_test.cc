@@ -1,8 +1,10 @@
 // Every planner on every collective: the schedule verifies, and its lowered programs keep its meaning.
 #include "planners/planners.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "schedule/lowering/lower.h"
@@ -118,7 +120,7 @@ TEST_CASE("planners have the traits that their rows say") {
         const bool whole = collective == Collective::allreduce || collective == Collective::reduce ||
                            collective == Collective::broadcast || collective == Collective::allgather ||
                            collective == Collective::gather;
-        if (whole) CHECK(planner.splits(collective) == (schedule->chunks_per_rank > 1));
+        if (whole) CHECK(planner.parts(collective, ranks) == schedule->chunks_per_rank);
         if (planner.family == planners::Family::star) CHECK(schedule::lower_direct(*schedule).has_value());
       }
   }
@@ -137,6 +139,25 @@ TEST_CASE("a ring AllReduce is one lane a rank") {
     CHECK(rank.lanes.size() == 1);
     CHECK(rank.scratch_slots == 0);
   }
+}
+
+TEST_CASE("in two hops no rank receives or sends more than the buffer once") {
+  for (const int ranks : {3, 4, 9, 40})
+    for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+      const auto schedule = planners::two_hop(topology::host(ranks), collective, ranks / 2);
+      REQUIRE(schedule);
+      CHECK_NOTHROW(schedule::verify(*schedule));
+      std::vector<int> sent(static_cast<std::size_t>(ranks), 0);
+      std::vector<int> received(sent);
+      for (const schedule::Send& send : schedule->sends) {
+        ++sent[static_cast<std::size_t>(send.src)];
+        ++received[static_cast<std::size_t>(send.dst)];
+      }
+      CHECK(*std::ranges::max_element(sent) == schedule->chunks);
+      CHECK(*std::ranges::max_element(received) == schedule->chunks);
+    }
+  CHECK_FALSE(planners::two_hop(topology::host(2), Collective::broadcast, 0));
+  CHECK_FALSE(planners::two_hop(topology::host(4), Collective::allreduce, 0));
 }
 
 TEST_CASE("a planner returns nothing where a link is missing") {

@@ -136,8 +136,8 @@ constexpr auto kTable = std::to_array<Variable>({
     {"NCCL_WIN_ENABLE", "0 | 1", "1", kHonoured, "Collectives use buffers in symmetric windows in place."},
     {"NCCL_WORK_FIFO_BYTES", "bytes", "1048576", kIgnored, "Queue from host to kernel."},
     {"SCCL_ALGO", "auto, planner, or collective:planner;...", "auto", kHonoured,
-     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest; with "
-     "SCCL_TOPO "
+     "Planner of all or of the named collectives: ring, one-hop, all-pairs, recursive, binomial, shortest, two-hop; "
+     "with SCCL_TOPO "
      "also trees, hybrid, three-phase, rings, detours, synth, even-trees, or one of these by its figures (trees/32); "
      "vendor is the "
      "vendor's "

@@ -152,10 +152,10 @@ std::size_t automatic_ll_bytes(const CallShape& call) {
 
 // The largest message of one chunk, which an `ll` slot must hold.
 std::size_t chunk_bytes(const CallShape& call, const std::string& planner) {
-  const auto ranks = static_cast<std::size_t>(call.ranks);
   const planners::Planner* const known = planners::find(planner);
+  const auto parts = static_cast<std::size_t>(known != nullptr ? known->parts(call.collective, call.ranks) : 1);
   // Shares are rounded up to whole cache lines.
-  return known != nullptr && known->splits(call.collective) ? (call.bytes / ranks + 63) / 64 * 64 + 64 : call.bytes;
+  return parts > 1 ? (call.bytes / parts + 63) / 64 * 64 + 64 : call.bytes;
 }
 
 }  // namespace
