@@ -167,6 +167,34 @@ TEST_CASE("turns are shared among many members as among few") {
   CHECK(counts(unequal).back() >= (members > 16 ? 1 : 0));
 }
 
+TEST_CASE("a NIC slower than its siblings is no busier than they would be without it") {
+  for (const int members : {2, 4, 8, 16, 40})
+    for (double slow = 0.01; slow < 1; slow += 0.01) {
+      std::vector<double> shares(static_cast<std::size_t>(members), 50);
+      shares[1] = slow * 50;
+      const std::vector<int> turns = portfolio::in_proportion(shares);
+      double busiest = 0;
+      for (std::size_t member = 0; member < shares.size(); ++member)
+        busiest = std::max(busiest, static_cast<double>(std::ranges::count(turns, static_cast<int>(member))) /
+                                        static_cast<double>(turns.size()) / shares[member]);
+      INFO(members << " NICs, one of " << slow << " of the rate");
+      CHECK(busiest <= 1.01 / (50 * (members - 1)));
+      CHECK(turns.size() <= (members > 16 ? 2u * static_cast<std::size_t>(members) : 16u));
+    }
+}
+
+TEST_CASE("turns follow shares that are no multiples of the least") {
+  const auto count = [](const std::vector<double>& shares, int member) {
+    return std::ranges::count(portfolio::in_proportion(shares), member);
+  };
+  CHECK(count({4, 6}, 0) == 2);
+  CHECK(count({4, 6}, 1) == 3);
+  std::vector<double> eight(8, 50);
+  eight[3] = 37.5;
+  CHECK(count(eight, 0) == 2);
+  CHECK(count(eight, 3) == 1);
+}
+
 TEST_CASE("hosts of more NICs than there are turns for use them all") {
   for (const Collective collective : kCopiesAndSums) {
     INFO(info(collective).name);
