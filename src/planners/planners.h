@@ -41,7 +41,7 @@ std::optional<Schedule> binomial(const Topology& topology, Collective collective
 // Every chunk takes shortest paths, in breadth-first trees. Serves every collective on links that join all ranks.
 std::optional<Schedule> shortest(const Topology& topology, Collective collective, Rank root);
 
-// Broadcast and Reduce: each other rank passes a part of the buffer between the root and the rest. Needs a link between
+// Broadcast and Reduce: each other rank passes a part of the buffer between the root and the rest. Needs a path between
 // every pair.
 std::optional<Schedule> two_hop(const Topology& topology, Collective collective, Rank root);
 

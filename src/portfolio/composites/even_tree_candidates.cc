@@ -532,17 +532,22 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool whole = passes_whole(collective);
   const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
-  try {
-    if (whole) add_chain(result, topology, collective, root, cluster, verifier);
+  const auto unless_refused = [](const auto& add) {
+    try {
+      add();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_argument) throw;  // links that the simulator refuses
+    }
+  };
+  if (whole) unless_refused([&] { add_chain(result, topology, collective, root, cluster, verifier); });
+  unless_refused([&] {
     if (whole || (topology->ranks > most && (sums_and_copies || blocks)))
       add_for_many(result, topology, collective, root, cluster, verifier);
     else if (sums_and_copies)
       add_for_sums_and_copies(result, topology, cluster, verifier);
     else if (blocks)
       add_for_blocks(result, topology, collective, cluster, verifier);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::invalid_argument) throw;  // links that the simulator refuses: no even trees
-  }
+  });
 }
 
 }  // namespace sccl::portfolio

@@ -90,8 +90,8 @@ class Simulations {
       if (taken[family(candidate)] == most_of_family) continue;
       const double work = work_of(candidate, shares_, options_, one.slice_bytes);
       if (work > most_work || work_ + work > kMostWork) continue;
-      ++taken[family(candidate)];
       simulate(one, candidate);
+      if (one.simulated) ++taken[family(candidate)];
     }
   }
 
@@ -139,6 +139,7 @@ class Simulations {
     } catch (const Error&) {
     }
     refused_.insert(one.candidate);
+    one.time_us = one.closed_us;
   }
 
   void learn(RankedComposite& one, const SimulatedTime& time) {

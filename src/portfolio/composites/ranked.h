@@ -13,9 +13,9 @@ namespace sccl::portfolio {
 
 struct RankedComposite {
   std::size_t candidate = 0;
-  double slice_bytes = 0;
-  double closed_us = 0;  // by the closed form
-  double time_us = 0;    // foreseen
+  double slice_bytes = 0;  // for which the times are; a program's own slices may differ
+  double closed_us = 0;    // by the closed form
+  double time_us = 0;      // foreseen
   bool simulated = false;
 };
 

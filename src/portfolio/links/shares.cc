@@ -57,12 +57,15 @@ std::vector<int> in_proportion(const std::vector<double>& shares) {
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   if (!(sum > 0)) return {0};
   const double most = most_turns(shares.size());
+  constexpr std::size_t kMostUnits = 256;  // each takes a look at all members
   std::set<double, std::greater<>> units;
   for (const double share : std::set<double>(shares.begin(), shares.end()))
-    for (int turns = 1; share > 0 && sum / share * turns < 2 * most; ++turns) units.insert(share / turns);
+    for (int turns = 1; share > 0 && sum / share * turns < 2 * most && units.size() < kMostUnits; ++turns)
+      units.insert(share / turns);
   std::vector<Rounded> all;
   for (const double unit : units)
     if (const Rounded one(shares, unit); one.turns <= most) all.push_back(one);
+  if (all.empty()) return {0};  // the sum is not finite
   const double least = std::ranges::min(all, {}, &Rounded::busiest).busiest;
   std::erase_if(all, [&](const Rounded& one) { return one.busiest > kAboutLeast * least; });
   const auto few = [](const Rounded& one) { return std::pair(one.left_out, one.turns); };

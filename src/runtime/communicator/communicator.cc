@@ -46,13 +46,6 @@ class KernelPreparation {
   std::shared_ptr<Job> job_;
 };
 
-// Peers that have left init wait for this rank in calls. Needs no memory.
-void tell_those_ready(const Membership& membership, const char* why) {
-  std::array<char, 512> text{};
-  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
-  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
-}
-
 std::string platform_text(const Membership& membership) {
   if (!membership.on_device) return "host platform";
   const DeviceMembership& on_device = *membership.on_device;

@@ -137,10 +137,12 @@ struct SetupRun {
 // Every rank's setup blocks until the other ranks have come, so each subject needs a thread of its own.
 void run_setups(SetupRun& all) {
   all.begun = true;
-  auto& [setups, subjects, errors, threads, begun] = all;
+  const std::vector<Subject>& subjects = all.subjects;
+  std::vector<std::thread>& threads = all.threads;
   const auto run_one = [&](std::size_t i) {
-    errors[i] = error_of([&] { run_in_order(setups, subjects[i]); });
-    if (errors[i] && !subjects[i]->options().blocking) subjects[i]->record_failure(*errors[i]);
+    std::optional<Error>& error = all.errors[i];
+    error = error_of([&] { run_in_order(all.setups, subjects[i]); });
+    if (error && !subjects[i]->options().blocking) subjects[i]->record_failure(*error);
   };
   std::optional<Error> no_thread = error_of([&] {
     for (std::size_t i = 1; i < subjects.size(); ++i) threads.push_back(start_thread([&, i] { run_one(i); }));
@@ -148,10 +150,10 @@ void run_setups(SetupRun& all) {
   if (!no_thread) run_one(0);
   // Setups that have begun wait for the other subjects.
   for (std::size_t i = 0; no_thread && i < subjects.size(); ++i)
-    if (i == 0 || i > threads.size()) drop_of(setups, subjects[i], no_thread->what());
+    if (i == 0 || i > threads.size()) drop_of(all.setups, subjects[i], no_thread->what());
   for (std::thread& thread : threads) thread.join();
   if (no_thread) throw Error(*no_thread);
-  for (const auto& error : errors)
+  for (const auto& error : all.errors)
     if (error) throw Error(*error);
 }
 

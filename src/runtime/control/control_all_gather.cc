@@ -83,7 +83,9 @@ void show_next(const ControlPlane& control, Status status, std::string_view why)
 
 ControlAllGather::ControlAllGather(const ControlPlane& control, const std::atomic<bool>& abort)
     : control_(control), rank_(control.members().rank), abort_(abort) {
-  counts_.reserve(4);
+  // Who gives up a split or a grown communicator for lack of memory needs none for these.
+  counts_ = {{Board::split, 0, 0}, {Board::grow, 0, 0}};
+  counts_.reserve(counts_.size() + 4);
 }
 
 std::vector<ControlAllGather::Payload> ControlAllGather::all_gather(const std::string& purpose,

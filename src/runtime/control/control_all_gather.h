@@ -70,7 +70,8 @@ class ControlAllGather {
 
   // The next making of its kind. Its number equals the peers' number if they make the same calls.
   Making next_making(Board board, std::uint64_t list = 0);
-  // Tells the other members that this rank cannot go on with it. Needs no memory.
+  // Tells the other members that this rank cannot go on with it. Needs no memory. Who begins another making on the same
+  // board before all have looked hides that from the late ones, which wait for the deadline.
   void give_up(const Making& making, std::string_view why) noexcept;
   // Throws remote_error when one of `members` has given up.
   void check_given_up(const std::string& purpose, const Making& making, const std::vector<Rank>& members) const;

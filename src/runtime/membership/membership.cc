@@ -122,14 +122,6 @@ struct DirectVerdict {
   CopyTimes times;
 };
 
-// Ranks that have left the bootstrap wait for this one in calls. Needs no memory.
-void tell_those_ready(const Membership& membership, const char* why) {
-  if (membership.control.members().ranks() == 0) return;
-  std::array<char, 512> text{};
-  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
-  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
-}
-
 class InitExchange {
  public:
   InitExchange(const InitRequest& request, Bootstrap& bootstrap, Deadline deadline, const std::atomic<bool>& abort)
@@ -585,6 +577,13 @@ std::string CommunicatorIdentity::text() const { return fmt::format("{:08x}", nu
 
 std::string CommunicatorIdentity::title() const {
   return name.empty() ? text() : fmt::format("\"{}\" ({})", name, text());
+}
+
+void tell_those_ready(const Membership& membership, const char* why) {
+  if (membership.control.members().ranks() == 0) return;
+  std::array<char, 512> text{};
+  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
+  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {

@@ -160,6 +160,8 @@ class EntryProgram {
   // By two steps: from a port to each device in turn, and from there to all others. A part goes by stars: past all
   // links of the host. Where devices have equal links to all others nothing carries more; else nothing is returned.
   std::optional<EntryPacking> by_two_steps_and_stars() const {
+    constexpr int kMostPorts = 256;  // whose trees, their square, weigh more than kLeastWeight
+    if (!(from_outside_ > 0) || ports_ > kMostPorts) return std::nullopt;
     std::vector<EntryTree> steps, stars;
     for (Rank port = 0; port < ports_; ++port) {
       const double part = of_ports_[at(port)] / from_outside_;

@@ -8,7 +8,7 @@
 // A linear program: the most data, such that every device's trees as a port carry its share of what comes from
 // outside, and no link, way or shared set carries more than it can, with what the host's own data puts on it. Trees are
 // generated when they pay: a cheapest tree for each port, which hangs on `outside`. It ends when no other trees of this
-// form carry a thousandth more, or when it has done as much work as there is time for.
+// form carry a ten-thousandth more, or when the linear program has done as much work as there is time for.
 #pragma once
 
 #include <cstdint>

@@ -515,8 +515,12 @@ void start(std::shared_ptr<Root> root) {
                                                             ::getpid(), own_host_name().data(), cause_of(error)));
         root->serve();
       }
-    } catch (const std::exception&) {
-      // The ranks find that the root has ended.
+    } catch (const std::exception& error) {
+      try {
+        log::info(log::Subsystem::bootstrap, "bootstrap: the root ended: {}", error.what());
+      } catch (const std::exception&) {
+        // The ranks find that the root has ended.
+      }
     }
   }).detach();
 }
