@@ -15,7 +15,7 @@ inline constexpr int kFewLanes = 8;  // these are links, or ports, of their own,
 // Of a link, or a shared set, of so many lanes, which carry so much together.
 inline int channels_of(int lanes, double gbytes_per_s) {
   if (lanes <= kFewLanes || gbytes_per_s >= kChannelGbytesPerS * lanes) return lanes;
-  return static_cast<int>(std::max(gbytes_per_s / kChannelGbytesPerS, static_cast<double>(kFewLanes)));
+  return static_cast<int>(std::clamp(gbytes_per_s / kChannelGbytesPerS, 1.0, static_cast<double>(lanes)));
 }
 
 }  // namespace sccl::schedule

@@ -15,7 +15,8 @@ int Lifecycle::async_error() const {
   if (const int code = async_error_.load(std::memory_order_acquire); code != 0) {
     while (taking_back_.load(std::memory_order_acquire) > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-    return code;
+    // Who learns that an attempt failed may begin the next one: the job of this one has ended by then.
+    return is_parent_only() && background_.running() ? kInProgress : code;
   }
   return background_.running() ? kInProgress : 0;
 }
