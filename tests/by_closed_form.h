@@ -1,5 +1,5 @@
 // The order in which the closed form alone takes composites. The library simulates some of them as well
-// (portfolio/composites/ranked.h).
+// (portfolio/clusters/ranked.h).
 #pragma once
 
 #include <algorithm>

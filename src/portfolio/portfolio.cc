@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "compose/lowering/expand.h"
 #include "planners/planners.h"
-#include "portfolio/composites/composites.h"
+#include "portfolio/clusters/cluster_planner.h"
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/flat/detours.h"
 #include "portfolio/flat/simulated_time.h"
@@ -126,10 +126,10 @@ void add_synthesized(std::vector<Candidate>& result, const topology::Topology& t
 
 // Adds flat forms of the composites. Topologies that are not hosts on a network have none.
 void add_levels(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective, Rank root,
-                std::unique_ptr<CompositePlanner>& planner) {
+                std::unique_ptr<ClusterPlanner>& planner) {
   std::vector<CompositeCandidate> composites;
   try {
-    if (planner == nullptr) planner = std::make_unique<CompositePlanner>(topology);
+    if (planner == nullptr) planner = std::make_unique<ClusterPlanner>(topology);
     composites = planner->candidates(collective, root);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument || result.empty()) throw;
@@ -405,12 +405,12 @@ bool answers_to(std::string_view name, std::string_view algorithm) {
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
                                   std::string_view asked) {
-  std::unique_ptr<CompositePlanner> planner;
+  std::unique_ptr<ClusterPlanner> planner;
   return candidates(topology, collective, root, asked, planner);
 }
 
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
-                                  std::string_view asked, std::unique_ptr<CompositePlanner>& planner) {
+                                  std::string_view asked, std::unique_ptr<ClusterPlanner>& planner) {
   if (root < 0 || root >= topology.ranks)
     fail(ErrorCode::invalid_argument, "root {} is not one of the ranks 0..{} of topology '{}'", root,
          topology.ranks - 1, topology.name);

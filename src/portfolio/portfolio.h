@@ -16,7 +16,7 @@
 
 namespace sccl::portfolio {
 
-class CompositePlanner;
+class ClusterPlanner;
 
 // Whether a cluster has more than kMostFlatRanks ranks and is served by composites alone.
 bool by_levels_alone(const topology::Topology& topology);
@@ -36,7 +36,7 @@ inline bool answers_to(const Candidate& candidate, std::string_view algorithm) {
 // because they take seconds are there if `asked` (SCCL_ALGO or --algo) names them. `planner` is made when it is needed
 // first: who asks for several collectives or roots of one topology keeps it.
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
-                                  std::string_view asked, std::unique_ptr<CompositePlanner>& planner);
+                                  std::string_view asked, std::unique_ptr<ClusterPlanner>& planner);
 std::vector<Candidate> candidates(const topology::Topology& topology, Collective collective, Rank root,
                                   std::string_view asked = {});
 

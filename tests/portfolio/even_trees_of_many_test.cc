@@ -6,7 +6,7 @@
 #include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/composites/even_tree_candidates.h"
-#include "portfolio/composites/ranked.h"
+#include "portfolio/clusters/ranked.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/on_rails.h"
 #include "portfolio/portfolio.h"
@@ -109,7 +109,7 @@ TEST_CASE("where hosts have one NIC, long data of one root may pass all devices 
   REQUIRE(chain != all.end());
   CHECK_NOTHROW(schedule::verify(compose::expand(*chain->composite)));
   const portfolio::Pipeline pipeline;
-  const auto order = portfolio::ranked(all, planner.shares(), pipeline.simulated(64 << 20));
+  const auto order = portfolio::ranked(all, pipeline.simulated(64 << 20));
   INFO(all[order.front().candidate].name());
   CHECK(all[order.front().candidate].name() == "levels/chain");
   CHECK(order.front().simulated);

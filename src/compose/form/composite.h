@@ -147,6 +147,9 @@ struct Composite {
   Collective collective = Collective::allreduce;
   Rank root = 0;
   std::shared_ptr<const topology::Topology> topology;
+  // Where `topology` is without the links between islands of hosts (topology/symmetry/islands.h), the one with them.
+  // There flat forms run: what passes between islands of one host would take these links. Else null.
+  std::shared_ptr<const topology::Topology> whole = nullptr;
   std::vector<std::shared_ptr<const HostKind>> kinds;  // shared by composites of one cluster
   std::vector<Host> hosts;
   std::vector<Tier> tiers;  // lowest first; none for one host

@@ -42,7 +42,7 @@ schedule::Schedule expand_without_rounds(const Composite& composite) {
   flat.collective = composite.collective;
   flat.ranks = composite.ranks();
   flat.root = composite.root;
-  flat.topology = *composite.topology;
+  flat.topology = composite.whole ? *composite.whole : *composite.topology;
   flat.chunks_per_rank = composite.chunks_per_rank;
   flat.chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
   for (const schedule::Send& send : sends) flat.steps = std::max(flat.steps, send.step + 1);
@@ -63,7 +63,7 @@ bool same_sends(const Composite& a, const Composite& b) {
     return one.groups == other.groups && one.shapes == other.shapes && one.leaves == other.leaves &&
            one.of_roots == other.of_roots;
   };
-  return a.collective == b.collective && a.root == b.root && a.topology == b.topology &&
+  return a.collective == b.collective && a.root == b.root && a.topology == b.topology && a.whole == b.whole &&
          a.chunks_per_rank == b.chunks_per_rank && a.frames == b.frames && a.frame_steps == b.frame_steps &&
          a.staggered == b.staggered && a.meeting == b.meeting && a.order == b.order && a.kinds == b.kinds &&
          a.source_is_near == b.source_is_near && a.turns_are_rails == b.turns_are_rails &&

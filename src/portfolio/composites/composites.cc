@@ -13,8 +13,10 @@
 #include "portfolio/composites/even_tree_candidates.h"
 #include "portfolio/composites/framings.h"
 #include "portfolio/composites/shapes.h"
+#include "portfolio/composites/variant.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/host/root_forest.h"
+#include "portfolio/links/islands_apart.h"
 #include "portfolio/links/shares.h"
 #include "treegen/schedules/to_schedule.h"
 
@@ -30,127 +32,53 @@ constexpr int kShortRing = 4;                      // hosts
 constexpr int kPacesAcross[] = {0, 2, 8, 16, 64};  // of compose::kMostPace
 constexpr int kMostAlltoallRanks = 1 << 15;        // whose pairs are as many as the chunks that are counted
 
-// Data returns late, and the NICs that bring it have no time to catch up where they have no slack. With less of it more
-// steps between frames pay.
-constexpr double kSlackRate = 0.8;         // of a NIC
-constexpr double kSlackRateOfMany = 0.85;  // the same with more ranks
-constexpr double kNearlyRate = 0.97;       // of what the root sends without slack
-
 // One rank has, or gets, all data that every host passes.
 bool passes_whole(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce;
-}
-
-// At how many devices a chunk enters a host, on average.
-double entries_of(const compose::HostKind& kind) {
-  if (kind.out_entries.empty()) return 1;
-  double sum = 0;
-  for (const auto& devices : kind.out_entries) sum += 1 + static_cast<double>(devices.size());
-  return sum / static_cast<double>(kind.out_entries.size());
 }
 
 }  // namespace
 
 std::string CompositeCandidate::name() const { return composite->name + (steps == Steps::by_time ? "-by-time" : ""); }
 
-// Trees over the root's host.
-struct CompositePlanner::Forest {
-  std::string_view name;
-  std::vector<RootTree> trees;
-  std::span<const Framing> frames;
-  std::size_t level = kNoLevel;  // the only one that it serves
-
-  double rate() const {
-    return std::accumulate(trees.begin(), trees.end(), 0.0,
-                           [](double sum, const RootTree& one) { return sum + one.gbytes_per_s; });
-  }
-};
-
-struct CompositePlanner::Variant {
-  Collective collective;
-  Rank root;
-  std::size_t level;
-  Shape shape = Shape::direct;
-  bool racks = false;
-  bool leaves = false;  // hosts with few NICs pass data on to none
-  Meeting meeting = Meeting::trees;
-  bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
-  Framing frames{};
-  std::shared_ptr<const schedule::Schedule> at_root = nullptr;
-  const Forest* forest = nullptr;
-  const OuterTrees* outer = nullptr;  // instead of the shape
-  bool by_turns = false;              // blocks take all ports of their own host in turn, too, not only those near them
-  bool by_rails = false;              // unicast: a block changes hosts at the port with the index of the block's target
-  bool all_nics = false;              // unicast: also those on rails that some host lacks
-  bool pairs = false;                 // unicast: compose::Composite::rails_of_pairs
-  int across = 0;                     // compose::Composite::pace_across
-};
-
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
     : topology_(std::make_shared<topology::Topology>(topology)),
       cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
   topology::require_network(*topology_, *cluster_);
   costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
-  shares_ = std::make_unique<const compose::HostShares>(*topology_, *cluster_, costs_->edges());
+  shares_ = std::make_shared<const compose::HostShares>(*topology_, *cluster_, costs_->edges());
   verifier_ = std::make_unique<compose::Verifier>(topology_);
   if (has_levels()) plan_hosts();
 }
 
+CompositePlanner::CompositePlanner(const topology::Topology& islands, std::shared_ptr<const topology::Topology> whole,
+                                   const topology::Cluster& hosts)
+    : CompositePlanner(islands) {
+  whole_ = std::move(whole);
+  std::vector<int> seen(hosts.hosts.size(), 0);
+  for (const auto& ranks : cluster_->hosts) {
+    host_of_.push_back(hosts.host_of[at(ranks.front())]);
+    island_.push_back(seen[at(host_of_.back())]++);
+  }
+  order_islands();
+}
+
+// The second islands of all hosts come after the first ones, and so on; of hosts of one rack that stand together. So
+// few neighbours are of one host, and none in a ring of two hosts or more.
+void CompositePlanner::order_islands() {
+  std::vector<std::size_t> rack_of(cluster_->hosts.size());
+  for (std::size_t rack = 0; rack < cluster_->racks.size(); ++rack)
+    for (const int island : cluster_->racks[rack]) rack_of[at(island)] = rack;
+  for (auto first = host_order_.begin(); first != host_order_.end();) {
+    const auto end =
+        std::find_if(first, host_order_.end(), [&](int island) { return rack_of[at(island)] != rack_of[at(*first)]; });
+    std::stable_sort(first, end, [&](int a, int b) { return island_[at(a)] < island_[at(b)]; });
+    first = end;
+  }
+}
+
 // Few enough ranks for flat forms.
 bool CompositePlanner::simulated() const { return topology_->ranks <= kMostFlatRanks; }
-
-// Whether data may come back to the root's host from other hosts, by another NIC than the one by which it leaves.
-bool CompositePlanner::may_return(Rank root) const {
-  const compose::Host& host = hosts_[at(cluster_->host_of[at(root)])];
-  return std::set<int>(host.ports.begin(), host.ports.end()).size() > 1;
-}
-
-// By device of a host: the rate of its NIC, or 0.
-std::vector<double> CompositePlanner::nic_rates(std::size_t host) const {
-  std::vector<double> rates = compose::shares(hosts_[host]);
-  for (double& rate : rates) rate *= host_gbytes_per_s_[host];
-  return rates;
-}
-
-// Of many hosts one forest is tried. Best are trees that leave by NICs as often as chunks enter the next host; then
-// those that leave NICs some slack, since data that returns is late and must catch up; where that costs more than a
-// little, those that use all NICs.
-std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
-  const auto host = at(cluster_->host_of[at(root)]);
-  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
-  const auto plan = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
-    std::vector<double> nics = nic_rates(host);
-    for (double& rate : nics) rate *= part;
-    return Forest{name, root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]), frames,
-                  entries > 1 || !simulated() ? level_of_roots() : kNoLevel};
-  };
-  std::vector<Forest> result;
-  if (simulated()) {
-    result.push_back(plan("forest-", 1, 1, kForestFrames));
-    result.push_back(plan("slack-forest-", kSlackRate, 1, kSlackFrames));
-  } else {
-    result.push_back(plan("forest-", 1, 1, kManyForestFrames));
-    const double enough = kNearlyRate * result.front().rate();
-    const auto prefer = [&](Forest other) {
-      const bool better = other.rate() >= enough;
-      if (better) result.front() = std::move(other);
-      return better;
-    };
-    const bool by_entries =
-        level_of_roots() != kNoLevel &&
-        prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_of_roots()].kind),
-                    kManyForestFrames));
-    if (!by_entries) prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
-  }
-  std::erase_if(result, [](const Forest& forest) { return forest.trees.empty(); });
-  return result;
-}
-
-// Of the levels with entries for Broadcast and Reduce, the one that forests are made for if there are many hosts.
-std::size_t CompositePlanner::level_of_roots() const {
-  const auto [of_weakest, of_own_nics] = levels_without_;
-  return of_own_nics != kNoLevel ? of_own_nics : of_weakest;
-}
 
 bool CompositePlanner::serves(std::size_t level, Collective collective) const {
   if (has_own_data(level))
@@ -213,6 +141,7 @@ compose::Composite CompositePlanner::base(Collective collective, Rank root, std:
   composite.collective = collective;
   composite.root = info(collective).rooted ? root : 0;
   composite.topology = topology_;
+  composite.whole = whole_;
   composite.hosts = hosts_;
   composite.turns_are_rails = turns_are_rails_;
   for (const auto& choices : levels_) composite.kinds.push_back(choices[std::min(level, choices.size() - 1)].kind);
@@ -267,38 +196,6 @@ compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
 
 }  // namespace
 
-// A chunk for each of the many ways over the root's host.
-void CompositePlanner::add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const {
-  const int of_frame = composite.chunks_per_rank / composite.frames;
-  const auto root_host = at(cluster_->host_of[at(composite.root)]);
-  const compose::Host& next = composite.hosts[root_host == 0 ? 1 : 0];
-  const compose::HostKind& kind = *composite.kinds[at(next.kind)];
-  const bool sums = composite.collective == Collective::reduce;
-  const int ports = most_ports(composite);
-  const compose::Routes routes(composite);
-  std::vector<Leaving> leaving;
-  for (int i = 0; i < composite.chunks_per_rank; ++i) {
-    const int chunk = i % of_frame;
-    const int frame = i / of_frame;
-    Leaving& one = leaving.emplace_back();
-    routes.for_each_child(chunk * composite.frames + frame, static_cast<int>(root_host),
-                          [&](int host, compose::Step) { one.host = host; });
-    const int port = next.ports[at(chunk) % next.ports.size()];
-    one.entries.push_back(port);
-    const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
-    const auto& more = sums ? kind.in_entries : kind.out_entries;
-    if (more.empty()) continue;
-    const std::vector<int>& others =
-        more[at(turns[at(chunk / ports + frame * ((of_frame + ports - 1) / ports)) % turns.size()])];
-    one.entries.insert(one.entries.end(), others.begin(), others.end());
-  }
-  const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
-  composite.at_root = root_forest(links, trees, nic_rates(root_host), composite.collective,
-                                  cluster_->local_of[at(composite.root)], leaving, !simulated());
-  composite.root_turns.resize(leaving.size());
-  std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
-}
-
 void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   if (variant.all_nics) {
@@ -316,6 +213,11 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.tiers = {tier_with_leaves(variant.shape)};
   else
     composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
+  if (of_islands() && passes_whole(variant.collective) && !variant.racks) {
+    std::vector<int>& order = composite.tiers.front().groups.front();
+    const int root = cluster_->host_of[at(composite.root)];
+    order = islands_apart(order, root, composite.tiers.front().shapes.at(static_cast<int>(order.size())), host_of_);
+  }
   if (variant.outer != nullptr) {
     std::ranges::sort(composite.tiers.front().groups.front());  // the order in which its trees number hosts
     composite.tiers.front().of_roots = variant.outer->of_roots;
@@ -402,7 +304,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                : by_devices              ? "scattered-"
                                : by_ports                ? "ports-"
                                                          : "";
-  composite.name = fmt::format("levels/{}{}{}{}{}",
+  composite.name = fmt::format("levels/{}{}{}{}{}{}", of_islands() ? "islands-" : "",
                                variant.racks    ? "racks-"
                                : variant.leaves ? "leaves-"
                                                 : "",
@@ -426,7 +328,19 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (variant.leaves) cost.waiting_us_per_byte = of_leaves;
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
-  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order});
+  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order, shares_});
+}
+
+bool CompositePlanner::is_worthwhile_here(Shape shape, Collective collective, bool racks) const {
+  const bool one_root = passes_whole(collective);
+  // The ports of unequal hosts take trees unevenly.
+  const bool by_trees =
+      one_root || (collective == Collective::allreduce && !simulated() && !racks && compose::equal_ports(hosts_));
+  if (several_trees(shape) && !by_trees) return false;
+  // In other shapes much is passed on to the other islands of a host.
+  if (of_islands() && !compose::is_chain(shape) && !several_trees(shape)) return false;
+  if (is_for_many_hosts(shape) && (one_root || racks || simulated())) return false;
+  return is_worthwhile(shape, static_cast<int>(hosts_.size()));
 }
 
 std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collective, Rank root) {
@@ -435,12 +349,13 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
          topology_->ranks - 1, topology_->name);
   std::vector<CompositeCandidate> result;
   if (!has_levels() || collective == Collective::sendrecv) return result;
+  const bool unicast =
+      collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
+  if (of_islands() && (unicast || !shares_rails_)) return result;
   if (collective == Collective::alltoall && topology_->ranks > kMostAlltoallRanks)
     fail(ErrorCode::invalid_argument,
          "topology '{}' has {} ranks: AlltoAll is planned for at most {}, use it among parts of them", topology_->name,
          topology_->ranks, kMostAlltoallRanks);
-  const bool unicast =
-      collective == Collective::alltoall || collective == Collective::gather || collective == Collective::scatter;
   if (!shares_rails_) {
     if (unicast && !pairs_.empty()) add(result, {.collective = collective, .root = root, .level = 0, .pairs = true});
     add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
@@ -452,7 +367,6 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   const bool of_blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool some_nics = !std::ranges::all_of(hosts_, &compose::Host::all_own);
   const auto hosts = static_cast<int>(hosts_.size());
-  const bool equal_ports = compose::equal_ports(hosts_);
   const bool has_racks = cluster_->racks.size() > 1 && static_cast<int>(cluster_->racks.size()) < hosts;
   std::vector<std::shared_ptr<const schedule::Schedule>> at_root;
   std::shared_ptr<const schedule::Schedule> scattered_at_root;
@@ -486,11 +400,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
     for (const bool racks : {false, true}) {
       if (racks && !has_racks) continue;
       for (const Shape shape : kShapes) {
-        // The ports of unequal hosts take trees unevenly.
-        const bool by_trees =
-            one_root || (collective == Collective::allreduce && !simulated() && !racks && equal_ports);
-        if ((several_trees(shape) && !by_trees) || !is_worthwhile(shape, hosts)) continue;
-        if (is_for_many_hosts(shape) && (one_root || racks || simulated())) continue;
+        if (!is_worthwhile_here(shape, collective, racks)) continue;
         // In other shapes the root's host sends all data more than once.
         const bool sends_once = shape == Shape::ring || several_trees(shape);
         const Variant of_shape{.collective = collective, .root = root, .level = level, .shape = shape, .racks = racks};
@@ -522,7 +432,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (!racks && sends_once && worth_it && shallow) add_forests(result, of_shape, forests);
       }
     }
-    if (is_for_own_nics(level)) continue;  // long data, which leaders delay; a butterfly knows no entries
+    // Leaders and a butterfly delay long data.
+    if (is_for_own_nics(level) || of_islands()) continue;
     if (collective != Collective::allreduce) {
       add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
@@ -532,6 +443,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
       add(result,
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
+  if (of_islands()) return result;
   if (!unicast) add_packed(result, collective, root, at_root, forests);
   add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
   return result;
@@ -576,21 +488,6 @@ void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Colle
       add(result, variant);
     }
     add_forests(result, packed, forests);
-  }
-}
-
-// What the root's host does goes by trees over its devices, of which some get data back.
-void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
-                                   const std::vector<Forest>& forests) const {
-  if (of_hosts.level != 0 && !has_no_own_data(of_hosts.level)) return;
-  for (const Forest& forest : forests) {
-    if (forest.level != kNoLevel && forest.level != of_hosts.level) continue;
-    for (const Framing& frames : forest.frames) {
-      Variant variant = of_hosts;
-      variant.frames = frames;
-      variant.forest = &forest;
-      add(result, variant);
-    }
   }
 }
 

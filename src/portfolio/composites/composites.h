@@ -29,6 +29,9 @@ struct CompositeCandidate {
   compose::Cost cost;
   Steps steps = Steps::of_frames;  // of a flat form
 
+  // Of the hosts that it was planned for; null: of all ranks as one host.
+  std::shared_ptr<const compose::HostShares> shares = nullptr;
+
   std::string name() const;
 };
 
@@ -38,6 +41,12 @@ class CompositePlanner {
   // Throws invalid_argument that names the host when a host has no NIC or the network does not connect the hosts.
   explicit CompositePlanner(const topology::Topology& topology);
 
+  // Plans for islands of hosts (topology/symmetry/islands.h), as if each were a host: long data that every rank gets or
+  // gives, passed on from island to island in ways that hardly ever lead from one to another of the same host.
+  // `islands` is without the links between them, `whole` with them.
+  CompositePlanner(const topology::Topology& islands, std::shared_ptr<const topology::Topology> whole,
+                   const topology::Cluster& hosts);
+
   // Whether there are several hosts, so that composites exist.
   bool has_levels() const { return cluster_->hosts.size() > 1; }
 
@@ -46,7 +55,7 @@ class CompositePlanner {
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
   compose::CostModel& costs() { return *costs_; }
-  const compose::HostShares& shares() const { return *shares_; }
+  const std::shared_ptr<const compose::HostShares>& shares() const { return shares_; }
 
  private:
   struct Forest;
@@ -54,6 +63,9 @@ class CompositePlanner {
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
+  bool of_islands() const { return whole_ != nullptr; }
+  bool is_worthwhile_here(compose::Shape shape, Collective collective, bool racks) const;
+  void order_islands();
   std::vector<PortsOfHost> all_ports() const;
   void plan_pairs();
   std::vector<compose::Host> hosts_with(const std::vector<PortsOfHost>& ports);
@@ -78,6 +90,7 @@ class CompositePlanner {
   bool serves(std::size_t level, Collective collective) const;
   bool may_return(Rank root) const;
   std::vector<double> nic_rates(std::size_t host) const;
+  std::vector<double> exit_rates(Rank root) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::vector<Framing> frames_for(const Variant& variant) const;
   bool simulated() const;
@@ -102,8 +115,11 @@ class CompositePlanner {
 
   std::shared_ptr<const topology::Topology> topology_;
   std::shared_ptr<const topology::Cluster> cluster_;
+  std::shared_ptr<const topology::Topology> whole_;  // of islands: compose::Composite::whole
+  std::vector<int> host_of_;                         // by island
+  std::vector<int> island_;                          // by island: how many of the same host come before it
   std::unique_ptr<compose::CostModel> costs_;
-  std::unique_ptr<const compose::HostShares> shares_;
+  std::shared_ptr<const compose::HostShares> shares_;
   std::unique_ptr<compose::Verifier> verifier_;
   std::unique_ptr<OuterPlanner> outer_;
   std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()

@@ -8,7 +8,7 @@
 #include "compose/lowering/expand.h"
 #include "compose/lowering/rank_parts.h"
 #include "kernels/host/messages/slot_places.h"
-#include "portfolio/composites/ranked.h"
+#include "portfolio/clusters/ranked.h"
 #include "schedule/simulation/cost.h"
 #include "topology/formats/json.h"
 
@@ -58,7 +58,7 @@ class SharedCandidates {
  public:
   std::shared_ptr<const Candidates> find(const topology::Topology& topology, Collective collective, Rank root,
                                          const std::string& asked,
-                                         std::unique_ptr<portfolio::CompositePlanner>& planner) {
+                                         std::unique_ptr<portfolio::ClusterPlanner>& planner) {
     const std::string key =
         fmt::format("{} {} {} {}", static_cast<int>(collective), root, asked, topology::to_json(topology).dump());
     const std::lock_guard lock(mutex_);  // held during the search, so that other ranks wait instead of searching, too
@@ -127,7 +127,7 @@ ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipel
 std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Collective collective, Rank root) {
   const Key key{collective, root};
   if (auto known = composites_.find(key)) return known;
-  if (!planner_) planner_ = std::make_unique<portfolio::CompositePlanner>(topology_);
+  if (!planner_) planner_ = std::make_unique<portfolio::ClusterPlanner>(topology_);
   Composites planned = planner_->candidates(collective, root);
   for (portfolio::CompositeCandidate& one : planned) one.cost = one.cost.with_network_slots(pipeline_.network_slots);
   auto made = std::make_shared<const Composites>(std::move(planned));
@@ -149,7 +149,7 @@ const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Com
     last_ = {key, bytes, std::move(result)};
     return std::get<Foreseen>(last_);
   }
-  for (const auto& one : portfolio::ranked(all, planner_->shares(), pipeline_.simulated(bytes)))
+  for (const auto& one : portfolio::ranked(all, pipeline_.simulated(bytes)))
     result.emplace_back(one.candidate, one.time_us);
   last_ = {key, bytes, std::move(result)};
   return std::get<Foreseen>(last_);

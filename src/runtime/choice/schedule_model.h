@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "portfolio/composites/composites.h"
+#include "portfolio/clusters/cluster_planner.h"
 #include "portfolio/portfolio.h"
 #include "runtime/choice/dispatcher.h"
 #include "runtime/choice/recently_used.h"
@@ -97,7 +97,7 @@ class ScheduleModel {
   std::map<Key, Wanted> wanted_;  // what candidates that are made again must contain as well
   bool by_levels_;                // for large clusters: only composites serve them
   bool counts_messages_;
-  std::unique_ptr<portfolio::CompositePlanner> planner_;  // null until it is needed
+  std::unique_ptr<portfolio::ClusterPlanner> planner_;  // null until it is needed
   RecentlyUsed<Key, Composites> composites_;
   // The last result: a choice on devices asks twice, and simulations take some hundredths of a second.
   std::tuple<Key, double, Foreseen> last_;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "compose/lowering/expand.h"
 #include "planners/planners.h"
-#include "portfolio/composites/ranked.h"
+#include "portfolio/clusters/cluster_planner.h"
 #include "schedule/simulation/cost.h"
 
 namespace sccl::tools {
@@ -68,10 +68,10 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
   std::vector<LevelsCandidate> found;
   if (!portfolio::by_levels_alone(machine)) return found;
   check_root(machine, call);
-  portfolio::CompositePlanner planner(machine);
+  portfolio::ClusterPlanner planner(machine);
   auto all = planner.candidates(call.collective, call.root);
   const schedule::SimulationOptions options = portfolio::Pipeline{slice_bytes}.simulated(call.bytes);
-  for (const portfolio::RankedComposite& one : portfolio::ranked(all, planner.shares(), options)) {
+  for (const portfolio::RankedComposite& one : portfolio::ranked(all, options, portfolio::Slices::best_of_first)) {
     const double closed_form_us = all[one.candidate].cost.time_us(call.bytes, one.slice_bytes);
     found.push_back({std::move(all[one.candidate]), one.slice_bytes, one.time_us, closed_form_us});
   }

@@ -36,7 +36,7 @@ struct Candidate {
 struct LevelsCandidate {
   portfolio::CompositeCandidate plan;
   double slice_bytes = 0;
-  double time_us = 0;  // foreseen: simulated at one host where all do alike (portfolio/composites/ranked.h)
+  double time_us = 0;  // foreseen: simulated at one host where all do alike (portfolio/clusters/ranked.h)
   double closed_form_us = 0;
 };
 

@@ -1,9 +1,10 @@
-#include "portfolio/composites/ranked.h"
+#include "portfolio/clusters/ranked.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -33,13 +34,17 @@ constexpr int kAllOfFamily = 1 << 20;
 // What makes a composite slower than that, slots that are too few for its short chunks, need not hold for others.
 constexpr double kMostOverClosedForm = 1.15;
 constexpr double kAboutAsFast = 1.01;
+// What is so much slower than others promise to be does other things: it tells nothing of them.
+constexpr double kComparable = 1.25;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Whether hosts seem to do alike.
+bool has_share(const CompositeCandidate& one) { return one.shares != nullptr && one.shares->serves(*one.composite); }
+
 // Of a simulation of the host that stands for all, or of all ranks.
-double work_of(const CompositeCandidate& one, const compose::HostShares& shares, schedule::SimulationOptions options,
-               double slice_bytes) {
+double work_of(const CompositeCandidate& one, schedule::SimulationOptions options, double slice_bytes) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
-  if (shares.serves(*one.composite)) {
+  if (has_share(one)) {
     const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / slice_bytes));
     return sends / static_cast<double>(one.composite->hosts.size()) * slices;
   }
@@ -50,13 +55,12 @@ double work_of(const CompositeCandidate& one, const compose::HostShares& shares,
 // By the closed form; of those that are about as fast the one first that takes the least work.
 std::vector<RankedComposite*> by_promise(std::vector<RankedComposite>& order,
                                          const std::vector<CompositeCandidate>& candidates,
-                                         const compose::HostShares& shares,
                                          const schedule::SimulationOptions& options) {
   std::vector<std::tuple<double, double, RankedComposite*>> all;
   const double least_us = order.empty() ? 0 : order.front().time_us;
   for (RankedComposite& one : order) {
     const double band = least_us > 0 ? std::floor(std::log(one.time_us / least_us) / std::log(kAboutAsFast)) : 0;
-    all.emplace_back(band, work_of(candidates[one.candidate], shares, options, one.slice_bytes), &one);
+    all.emplace_back(band, work_of(candidates[one.candidate], options, one.slice_bytes), &one);
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
@@ -75,9 +79,8 @@ std::string_view family(const CompositeCandidate& one) {
 // Simulates the most promising composites, and knows the least time of them.
 class Simulations {
  public:
-  Simulations(const std::vector<CompositeCandidate>& candidates, const compose::HostShares& shares,
-              const schedule::SimulationOptions& options)
-      : candidates_(candidates), shares_(shares), options_(options) {}
+  Simulations(const std::vector<CompositeCandidate>& candidates, const schedule::SimulationOptions& options)
+      : candidates_(candidates), options_(options) {}
 
   // At most so many of each family, as long as there is time. Frames of one shape take about as long; shapes differ.
   void run(const std::vector<RankedComposite*>& promising, int most_of_family, double most_work) {
@@ -88,9 +91,9 @@ class Simulations {
       if (one.simulated || refused_.contains(one.candidate)) continue;
       if (one.time_us >= kHopeless * least_us_) return;
       if (taken[family(candidate)] == most_of_family) continue;
-      const double work = work_of(candidate, shares_, options_, one.slice_bytes);
+      const double work = work_of(candidate, options_, one.slice_bytes);
       if (work > most_work || work_ + work > kMostWork) continue;
-      simulate(one, candidate);
+      simulate(one);
       if (one.simulated) ++taken[family(candidate)];
     }
   }
@@ -100,42 +103,44 @@ class Simulations {
     RankedComposite& first = order.front();
     const CompositeCandidate& candidate = candidates_[first.candidate];
     if (first.simulated || refused_.contains(first.candidate)) return false;
-    const double work = work_of(candidate, shares_, options_, first.slice_bytes);
+    const double work = work_of(candidate, options_, first.slice_bytes);
     if (work_ + work > kMostWorkWithFirst) return false;
-    simulate(first, candidate);
+    simulate(first);
     return true;
   }
 
   // The closed form mostly finds the best slices, but not those of chains through many ranks.
   void shorten_slices(RankedComposite& first) {
     const CompositeCandidate& candidate = candidates_[first.candidate];
-    if (!first.simulated || shares_.serves(*candidate.composite)) return;
+    if (!first.simulated || has_share(candidate)) return;
     for (double slice = first.slice_bytes / 2; slice >= kLeastSlice; slice /= 2) {
-      if (work_ + work_of(candidate, shares_, options_, slice) > kMostWorkWithFirst) return;
-      const auto time = time_of(candidate, slice);
+      if (work_ + work_of(candidate, options_, slice) > kMostWorkWithFirst) return;
+      const auto time = time_of(first.candidate, slice);
       if (!time || time->stopped || time->us >= first.time_us) return;
       first.time_us = least_us_ = time->us;
       first.slice_bytes = slice;
     }
   }
 
-  // What was not simulated is as far above its closed form as the fastest, or as others of its shape, and a little
-  // more: what is known comes first.
+  // What was not simulated is as far above its closed form as the fastest, if that is comparable, or as others of its
+  // shape, and a little more: what is known comes first.
   void guess(std::vector<RankedComposite>& order) const {
     if (!std::isfinite(least_us_)) return;
+    const double promised_us = std::ranges::min_element(order, {}, &RankedComposite::closed_us)->closed_us;
+    const double of_fastest = least_us_ <= kComparable * promised_us ? over_closed_form_ : 1;
     for (RankedComposite& one : order) {
       if (one.simulated || refused_.contains(one.candidate)) continue;
       const auto shape = over_closed_form_of_.find(family(candidates_[one.candidate]));
       const double of_shape = shape == over_closed_form_of_.end() ? 1 : shape->second;
-      one.time_us = one.closed_us * kAboutAsFast * std::max(over_closed_form_, of_shape);
+      one.time_us = one.closed_us * kAboutAsFast * std::max(of_fastest, of_shape);
     }
   }
 
  private:
   // What the simulator refuses, links of thousands of lanes for example, keeps its closed form.
-  void simulate(RankedComposite& one, const CompositeCandidate& candidate) {
+  void simulate(RankedComposite& one) {
     try {
-      if (const auto time = time_of(candidate, one.slice_bytes)) return learn(one, *time);
+      if (const auto time = time_of(one.candidate, one.slice_bytes)) return learn(one, *time);
     } catch (const Error&) {
     }
     refused_.insert(one.candidate);
@@ -161,40 +166,54 @@ class Simulations {
   }
 
   // Nothing where hosts seem to do alike, but do not.
-  std::optional<SimulatedTime> time_of(const CompositeCandidate& candidate, double slice_bytes) {
+  std::optional<SimulatedTime> time_of(std::size_t index, double slice_bytes) {
+    const CompositeCandidate& candidate = candidates_[index];
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     options.stop_after_us = least_us_;
-    if (shares_.serves(*candidate.composite)) {
-      const auto share = shares_.of(*candidate.composite);
+    if (has_share(candidate)) {
+      const auto share = candidate.shares->of(*candidate.composite);
       if (!share) return std::nullopt;
       const schedule::Simulation simulation = schedule::Simulator(*share).run(options);
       work_ += static_cast<double>(simulation.slices);
       return SimulatedTime{simulation.time_us, simulation.stopped};
     }
-    const schedule::Schedule flat = compose::expand_without_rounds(*candidate.composite);
-    const auto sends = static_cast<double>(flat.sends.size());
-    work_ += kWorkOfFlatForm * sends;
-    const FlatSize size(sends, candidate.cost.chunk_per_byte);
-    const SimulatedTime time = size.time(schedule::Simulator(flat), options, kMostOfAll, kOfParts);
+    if (flat_ == nullptr || flat_->index != index) {
+      flat_ = nullptr;  // never two
+      flat_ = std::make_unique<const Flat>(index, candidate);
+      work_ += kWorkOfFlatForm * flat_->sends();
+    }
+    const FlatSize size(flat_->sends(), candidate.cost.chunk_per_byte);
+    const SimulatedTime time = size.time(flat_->simulator, options, kMostOfAll, kOfParts);
     work_ += time.slices;
     return time;
   }
 
+  // Of one composite, for slices of several sizes.
+  struct Flat {
+    std::size_t index;
+    schedule::Schedule schedule;
+    schedule::Simulator simulator;
+
+    Flat(std::size_t of, const CompositeCandidate& candidate)
+        : index(of), schedule(compose::expand_without_rounds(*candidate.composite)), simulator(schedule) {}
+    double sends() const { return static_cast<double>(schedule.sends.size()); }
+  };
+
   const std::vector<CompositeCandidate>& candidates_;
-  const compose::HostShares& shares_;
   const schedule::SimulationOptions& options_;
   double work_ = 0;
   double least_us_ = kNever;
   double over_closed_form_ = 1;                             // the least time
   std::map<std::string_view, double> over_closed_form_of_;  // by family: the most of a time, at least
   std::set<std::size_t> refused_;
+  std::unique_ptr<const Flat> flat_;  // the last one that was made
 };
 
 }  // namespace
 
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
-                                    const compose::HostShares& shares, const schedule::SimulationOptions& options) {
+                                    const schedule::SimulationOptions& options, Slices slices) {
   std::vector<RankedComposite> order;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const compose::Cost& cost = candidates[index].cost;
@@ -204,8 +223,8 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   }
   const auto earlier = [](const RankedComposite& a, const RankedComposite& b) { return a.time_us < b.time_us; };
   std::stable_sort(order.begin(), order.end(), earlier);
-  Simulations simulations(candidates, shares, options);
-  const std::vector<RankedComposite*> promising = by_promise(order, candidates, shares, options);
+  Simulations simulations(candidates, options);
+  const std::vector<RankedComposite*> promising = by_promise(order, candidates, options);
   simulations.run(promising, 1, kLittleWork);
   for (const int most_of_family : {2, kAllOfFamily}) simulations.run(promising, most_of_family, kMostWork);
   const auto before = [](const RankedComposite& a, const RankedComposite& b) {
@@ -215,7 +234,7 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
     simulations.guess(order);
     std::stable_sort(order.begin(), order.end(), before);
   } while (!order.empty() && simulations.know_first(order));
-  if (!order.empty()) simulations.shorten_slices(order.front());
+  if (slices == Slices::best_of_first && !order.empty()) simulations.shorten_slices(order.front());
   return order;
 }
 

@@ -1,5 +1,5 @@
 // Where all hosts do alike, a simulation of one of them tells what one of all ranks does, and the choice follows it.
-#include "portfolio/composites/ranked.h"
+#include "portfolio/clusters/ranked.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ struct Planned {
     return sccl_test::moved_in_lanes(collective == Collective::allgather ? bytes / machine.ranks : bytes, kSlice);
   }
   std::optional<schedule::HostShare> share(const portfolio::CompositeCandidate& one) const {
-    return planner.shares().of(*one.composite);
+    return planner.shares()->of(*one.composite);
   }
   schedule::Simulation flat(const portfolio::CompositeCandidate& one, double bytes) const {
     schedule::SimulationOptions all_bytes = options(bytes);
@@ -156,7 +156,7 @@ TEST_CASE("what simulations of one host foresee is chosen, not what the closed f
   // Direct by the closed form, which leaves out that sums queue: a quarter longer than the best.
   const Planned planned(topology::load("16*nvpairs4").topology, Collective::reducescatter);
   const double bytes = 1 * kMiB;
-  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes));
+  const auto order = portfolio::ranked(planned.all, planned.options(bytes));
   REQUIRE(order.size() == planned.all.size());
   REQUIRE(order.front().simulated);
   CHECK(std::ranges::is_sorted(order, {}, &portfolio::RankedComposite::time_us));
@@ -174,7 +174,7 @@ TEST_CASE("a call of one root is ranked by simulations of all ranks") {
   const auto collective = GENERATE(Collective::broadcast, Collective::reduce);
   const auto [cluster, bytes] = GENERATE(std::pair("6*dgx1v", 1 * kMiB), std::pair("16*nvpairs4", 16 * kMiB));
   const Planned planned(topology::load(cluster).topology, collective);
-  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes));
+  const auto order = portfolio::ranked(planned.all, planned.options(bytes));
   REQUIRE(order.size() == planned.all.size());
   CHECK(std::ranges::is_sorted(order, {}, &portfolio::RankedComposite::time_us));
   const portfolio::RankedComposite& chosen = order.front();
@@ -224,7 +224,7 @@ TEST_CASE("a host stands for all in racks, whose links between them it has its p
   const Planned planned(in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, racks[0] * 50.0),
                         collective);
   const double bytes = 64 * kMiB;
-  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes));
+  const auto order = portfolio::ranked(planned.all, planned.options(bytes));
   int compared = 0;
   for (const portfolio::RankedComposite& one : order) {
     if (!one.simulated || compared == 2) continue;
@@ -244,7 +244,7 @@ TEST_CASE("over racks of unlike size what is foreseen of the chosen one is near 
   const int hosts = std::accumulate(racks.begin(), racks.end(), 0);
   const Planned planned(in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, gbytes_per_s),
                         collective);
-  const auto chosen = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(bytes)).front();
+  const auto chosen = portfolio::ranked(planned.all, planned.options(bytes)).front();
   INFO(planned.all[chosen.candidate].name() << " on " << hosts << " hosts");
   schedule::SimulationOptions options = planned.options(bytes);
   options.slice_bytes = chosen.slice_bytes;
@@ -260,7 +260,7 @@ TEST_CASE("what the simulator refuses keeps its closed form") {
       link.gbytes_per_s = 100000;
     }
   const Planned planned(many_lanes, Collective::allgather);
-  const auto order = portfolio::ranked(planned.all, planned.planner.shares(), planned.options(kMiB));
+  const auto order = portfolio::ranked(planned.all, planned.options(kMiB));
   CHECK(order.size() == planned.all.size());
   CHECK(std::ranges::none_of(order, &portfolio::RankedComposite::simulated));
 }

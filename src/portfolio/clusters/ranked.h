@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "compose/lowering/host_share.h"
 #include "portfolio/composites/composites.h"
 #include "schedule/simulation/simulate.h"
 
@@ -19,11 +19,15 @@ struct RankedComposite {
   bool simulated = false;
 };
 
+// Slices that the closed form prefers; or, of what comes first, shorter ones where simulations find them better. That
+// changes no order, and programs find their own slices: it tells people how fast the first one can be.
+enum class Slices : std::uint8_t { of_closed_form, best_of_first };
+
 // Fastest first. `options`: the bytes, the most of a slice, and the slots of connections. Only the most promising
 // composites are simulated, and what comes first: one or two tenths of a second in all. One that is not is taken to be
 // as far above its closed form as the fastest of those. A pure function of its arguments, so that all ranks choose
 // alike.
 std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candidates,
-                                    const compose::HostShares& shares, const schedule::SimulationOptions& options);
+                                    const schedule::SimulationOptions& options, Slices slices = Slices::of_closed_form);
 
 }  // namespace sccl::portfolio
