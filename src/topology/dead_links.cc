@@ -36,26 +36,33 @@ void leave_out_dead_ends(Topology& topology, const std::set<Node>& first) {
 
 }  // namespace
 
-int leave_out_dead_links(Topology& topology) {
-  const auto is_dead = [](const Link& link) { return !(link.gbytes_per_s > 0); };
-  const auto count = static_cast<int>(std::ranges::count_if(topology.links, is_dead));
-  if (count == 0 || count == static_cast<int>(topology.links.size())) return 0;
-  std::map<Edge, double> rates;
-  for (const Link& link : topology.links) rates[{link.src, link.dst}] += link.gbytes_per_s;
+void leave_out(Topology& topology, const std::set<Edge>& edges) {
   std::set<Node> ends;
-  std::erase_if(topology.links, [&](const Link& link) {
-    const auto back = rates.find({link.dst, link.src});
-    const bool one_way = link.link_class == LinkClass::net && back != rates.end() && !(back->second > 0);
-    if (!is_dead(link) && !one_way) return false;
-    ends.insert({link.src, link.dst});
-    return true;
-  });
+  for (const auto& [src, dst] : edges) ends.insert({src, dst});
+  std::erase_if(topology.links, [&](const Link& link) { return edges.contains({link.src, link.dst}); });
   leave_out_dead_ends(topology, ends);
   std::set<Edge> kept;
   for (const Link& link : topology.links) kept.emplace(link.src, link.dst);
   for (SharedSet& set : topology.shared)
     std::erase_if(set.links, [&](const Edge& edge) { return !kept.contains(edge); });
   std::erase_if(topology.shared, [](const SharedSet& set) { return set.links.empty(); });
+}
+
+int leave_out_dead_links(Topology& topology) {
+  const auto is_dead = [](const Link& link) { return !(link.gbytes_per_s > 0); };
+  const auto count = static_cast<int>(std::ranges::count_if(topology.links, is_dead));
+  if (count == 0 || count == static_cast<int>(topology.links.size())) return 0;
+  std::map<Edge, double> rates;
+  for (const Link& link : topology.links) rates[{link.src, link.dst}] += link.gbytes_per_s;
+  std::set<Edge> dead;
+  for (const Link& link : topology.links) {
+    const Edge edge(link.src, link.dst);
+    const auto back = rates.find({link.dst, link.src});
+    const bool one_way = link.link_class == LinkClass::net && back != rates.end() && !(back->second > 0);
+    if (!(rates.at(edge) > 0) || one_way) dead.insert(edge);
+  }
+  std::erase_if(topology.links, is_dead);  // also beside links of a rate
+  leave_out(topology, dead);
   return count;
 }
 

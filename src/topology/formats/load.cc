@@ -14,6 +14,7 @@
 #include "topology/formats/json.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/presets.h"
+#include "topology/slow_nics.h"
 #include "topology/system/system_topology.h"
 #include "topology/twin_switches.h"
 
@@ -101,6 +102,9 @@ Machine load(std::string_view text, double nic_gbits_per_s) {
     Machine machine = parsed(content_of(path));
     if (const int dead = leave_out_dead_links(machine.topology); dead > 0)
       log::warn("{}: {} links have 0 GB/s: continuing without them", path.string(), dead);
+    if (const int slow = leave_out_slow_nics(machine.topology); slow > 0)
+      log::info(log::Subsystem::graph, "{}: {} NICs are far slower than others of their hosts: continuing without them",
+                path.string(), slow);
     join_twin_switches(machine.topology);
     return machine;
   } catch (const Error& error) {
