@@ -141,3 +141,15 @@ TEST_CASE("chunks of the root's host come in few steps to the ports that they le
     CHECK(most(turns) < most(before));
   }
 }
+
+TEST_CASE("trees that are moved without chance are valid, too, and chance makes no link busier") {
+  for (const char* name : {"dgx1v", "z52", "mi250x"}) {
+    const topology::Topology box = topology::preset(name);
+    const auto moved = portfolio::shallow_trees(box, Collective::allgather, 1, nullptr, {}, portfolio::Search::moves);
+    const auto best = portfolio::shallow_trees(box, Collective::allgather, 1);
+    REQUIRE(moved);
+    REQUIRE(best);
+    schedule::verify(*moved);
+    CHECK(schedule::busiest_us_per_byte(*best) <= schedule::busiest_us_per_byte(*moved) * (1 + 1e-9));
+  }
+}

@@ -106,6 +106,7 @@ class CompositePlanner {
   bool sends_one_by_one(const Variant& variant, const compose::Composite& composite) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;
+  Effort effort_for_next_kind() const;
   int kind_of(int links, std::vector<double> parts);
   std::vector<std::vector<int>> ports_near(const compose::Host& host, int links, const std::vector<double>& nics);
   void plan_racks();

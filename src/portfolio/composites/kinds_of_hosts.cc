@@ -23,6 +23,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr std::ptrdiff_t kMostKindsOfPorts = 4;
 constexpr std::ptrdiff_t kMostKindsOfFewPorts = 8;
 constexpr int kFewPorts = 8;
+constexpr int kMostPairsInFull = 3000;  // of devices: five kinds of hosts of 24 of them
 constexpr double kLessBusy = 0.9;
 constexpr std::size_t kMostLeafSwitches = 1024;  // between which ways are looked at
 constexpr std::size_t kMostKindsOfPairs = 64;
@@ -260,13 +261,20 @@ std::vector<PortsOfHost> CompositePlanner::all_ports() const {
   return result;
 }
 
+// Trees over a host take the longer to find the more pairs of devices it has. The first kinds are planned in full.
+Effort CompositePlanner::effort_for_next_kind() const {
+  int planned = 0;
+  for (const auto& [kind, parts] : kinds_) planned += cluster_->kinds[at(kind)].ranks * cluster_->kinds[at(kind)].ranks;
+  return planned < std::max(kMostPairsInFull, topology_->ranks) ? Effort::full : Effort::little;
+}
+
 // By links and by the parts of the data that come and go at each device; empty: all alike.
 int CompositePlanner::kind_of(int links, std::vector<double> parts) {
   const auto known = std::ranges::find(kinds_, std::pair(links, parts));
   if (known != kinds_.end()) return static_cast<int>(known - kinds_.begin());
   const auto of_ports = std::ranges::count_if(kinds_, [](const auto& one) { return !one.second.empty(); });
   if (!parts.empty() && of_ports >= most_kinds_of_ports(cluster_->kinds[at(links)])) return kind_of(links, {});
-  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts));
+  levels_.push_back(host_levels(cluster_->kinds[at(links)], parts, effort_for_next_kind()));
   kinds_.emplace_back(links, std::move(parts));
   if (levels_.back().size() > levels_[naming_kind_].size()) naming_kind_ = levels_.size() - 1;
   level_choices_ = std::max(level_choices_, levels_.back().size());

@@ -61,28 +61,33 @@ std::vector<Option> options(const topology::Topology& links, Collective collecti
 
 // Trees of several depths.
 std::vector<Schedule> shallow_options(const topology::Topology& links, Collective collective,
-                                      std::span<const double> parts) {
+                                      std::span<const double> parts, Effort effort) {
   std::vector<Schedule> result;
+  if (links.ranks < 2) return result;
+  if (effort == Effort::little) {
+    if (auto trees = shallow_trees(links, collective, 1, nullptr, parts, Search::moves))
+      result.push_back(*std::move(trees));
+    return result;
+  }
   const int most = parts.empty() ? 4 : 6;  // few owners need deeper trees
-  if (links.ranks > 1)
-    for (const int more_steps : {0, 1, 2, 4, 6})
-      if (more_steps <= most)
-        if (auto trees = shallow_trees(links, collective, more_steps, nullptr, parts))
-          result.push_back(*std::move(trees));
+  for (const int more_steps : {0, 1, 2, 4, 6})
+    if (more_steps <= most)
+      if (auto trees = shallow_trees(links, collective, more_steps, nullptr, parts))
+        result.push_back(*std::move(trees));
   return result;
 }
 
 // Of ReduceScatter. On large hosts, where trees take long to find: those of AllGather backwards, if the links serve
 // them as well. Trees of their own leave links to AllGather's a little better.
 std::vector<Schedule> shallow_options(const topology::Topology& links, const std::vector<Schedule>& allgathers,
-                                      std::span<const double> parts) {
+                                      std::span<const double> parts, Effort effort) {
   if (links.ranks > kMostSearchedTwice && parts.empty()) {
     std::vector<Schedule> result;
     for (const Schedule& one : allgathers)
       if (auto trees = backwards(one)) result.push_back(*std::move(trees));
     if (result.size() == allgathers.size()) return result;
   }
-  return shallow_options(links, Collective::reducescatter, parts);
+  return shallow_options(links, Collective::reducescatter, parts, effort);
 }
 
 // How busy a link may be, of the least that any option reaches; among those options the one with the fewest steps is
@@ -148,13 +153,14 @@ bool same(const HostLevel& a, const HostLevel& b) {
 
 // Trees in and out that leave the links to each other, for AllReduce; nothing if `like` is as good.
 std::optional<HostLevel> beside_each_other(const topology::Topology& links, const HostLevel& like,
-                                           std::span<const double> parts) {
+                                           std::span<const double> parts, Effort effort) {
+  const Search search = effort == Effort::little ? Search::moves : Search::moves_and_chance;
   constexpr double kBetter = 0.99;
   constexpr int kMoreSteps = 2;
   if (links.ranks < 3) return std::nullopt;
-  auto out = shallow_trees(links, Collective::allgather, kMoreSteps, nullptr, parts);
+  auto out = shallow_trees(links, Collective::allgather, kMoreSteps, nullptr, parts, search);
   if (!out) return std::nullopt;
-  auto in = shallow_trees(links, Collective::reducescatter, kMoreSteps, &*out, parts);
+  auto in = shallow_trees(links, Collective::reducescatter, kMoreSteps, &*out, parts, search);
   if (!in || busiest_of_both(*in, *out, parts) > kBetter * busiest_of_both(like.kind->in, like.kind->out, parts))
     return std::nullopt;
   auto kind = std::make_shared<compose::HostKind>(*like.kind);
@@ -232,9 +238,10 @@ std::shared_ptr<const Schedule> scattered(const topology::Topology& links, Colle
   return std::make_shared<const Schedule>(std::move(made));
 }
 
-std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts) {
-  const std::vector<Schedule> shallow_out = shallow_options(links, Collective::allgather, parts);
-  const auto in = options(links, Collective::reducescatter, 0, shallow_options(links, shallow_out, parts), parts);
+std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts, Effort effort) {
+  const std::vector<Schedule> shallow_out = shallow_options(links, Collective::allgather, parts, effort);
+  const auto in =
+      options(links, Collective::reducescatter, 0, shallow_options(links, shallow_out, parts, effort), parts);
   const auto out = options(links, Collective::allgather, 0, shallow_out, parts);
   const auto between = options(links, Collective::alltoall);
   std::vector<HostLevel> result;
@@ -242,7 +249,8 @@ std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<co
     if (HostLevel more = level(in, out, between, limit);
         std::none_of(result.begin(), result.end(), [&](const HostLevel& one) { return same(one, more); }))
       result.push_back(std::move(more));
-  if (auto more = beside_each_other(links, result.front(), parts)) result.insert(result.begin(), *std::move(more));
+  if (auto more = beside_each_other(links, result.front(), parts, effort))
+    result.insert(result.begin(), *std::move(more));
   return result;
 }
 

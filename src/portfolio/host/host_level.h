@@ -1,6 +1,7 @@
 // The lower level of composites: what the devices of one kind of host do, planned for that host's links alone.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,12 +20,16 @@ struct HostLevel {
   int steps = 0;  // of the kind's ReduceScatter and AllGather together
 };
 
+// How much is tried. Clusters of many kinds of hosts have no time for more than a little for each.
+enum class Effort : std::uint8_t { full, little };
+
 // A few levels: from the one with the least busy links to the one with the fewest steps, with two between them; first,
 // if it makes links less busy, one for AllReduce whose two halves leave the links to each other. Without search: rings,
 // one hop, doubling, shortest paths, packed and shallow trees. Takes a tenth of a second for the largest hosts. `parts`
 // of the host's data come and go at each device, in proportion to the NICs (portfolio/host/shallow_trees.h). Throws
 // invalid_argument when some device cannot reach another.
-std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts = {});
+std::vector<HostLevel> host_levels(const topology::Topology& links, std::span<const double> parts = {},
+                                   Effort effort = Effort::full);
 
 // Likewise for Broadcast from one device of a host, or Reduce to it.
 std::vector<std::shared_ptr<const schedule::Schedule>> root_levels(const topology::Topology& links,

@@ -56,13 +56,13 @@ class Forest {
     return most;
   }
 
-  void balance(int most_depth) {
+  void balance(int most_depth, Search search) {
     uses_.set_unit();
     int left = kMostMoves;
     while (left > 0 && relieve(most_depth, left)) {
     }
     const double busiest = uses_.busiest();
-    if (shared_ || busiest <= kNearLeast * least_busiest()) return;
+    if (search == Search::moves || shared_ || busiest <= kNearLeast * least_busiest()) return;
     const std::vector<Tree> trees = trees_;
     const Uses uses = uses_;
     anneal(most_depth);
@@ -267,11 +267,12 @@ class Forest {
 }  // namespace
 
 std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links, Collective collective, int more_steps,
-                                                const schedule::Schedule* beside, std::span<const double> parts) {
+                                                const schedule::Schedule* beside, std::span<const double> parts,
+                                                Search search) {
   const bool sums = collective == Collective::reducescatter;
   Forest forest(links, sums, beside, parts);
   if (!forest.grow()) return std::nullopt;
-  forest.balance(forest.deepest() + more_steps);
+  forest.balance(forest.deepest() + more_steps, search);
   const int deepest = forest.deepest();
   std::vector<schedule::Send> sends;
   forest.for_each_edge([&](schedule::ChunkId chunk, Rank from, Rank to, schedule::Step step) {

@@ -2,12 +2,16 @@
 // (treegen) ignore depth, and every step on a host delays the first slice of a call.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
 #include "schedule/schedule.h"
 
 namespace sccl::portfolio {
+
+// What makes links less busy: moves that each do so, and then, unless time is short, such that do so together.
+enum class Search : std::uint8_t { moves, moves_and_chance };
 
 // Here `parts` are those of all data that the devices own, as a host's data comes and goes at the devices that have a
 // NIC; their sum is 1. Empty: each device owns as much.
@@ -19,7 +23,8 @@ namespace sccl::portfolio {
 // ReduceScatter. Nothing if some device does not reach another one.
 std::optional<schedule::Schedule> shallow_trees(const topology::Topology& links, Collective collective, int more_steps,
                                                 const schedule::Schedule* beside = nullptr,
-                                                std::span<const double> parts = {});
+                                                std::span<const double> parts = {},
+                                                Search search = Search::moves_and_chance);
 
 // The ReduceScatter by the same trees, read backwards. Nothing if the links that lead back are missing or slower.
 std::optional<schedule::Schedule> backwards(const schedule::Schedule& allgather);
