@@ -38,11 +38,14 @@ void check_that_no_schedule_beats(const topology::Topology& machine, int number,
                                   const std::vector<Collective>& collectives = kTreeCollectives) {
   for (const Collective collective : collectives) {
     const Rank root = info(collective).rooted ? static_cast<Rank>(random() % unsigned(machine.ranks)) : 0;
+    const std::vector<portfolio::Candidate> all = portfolio::candidates(machine, collective, root);
     for (const double bytes : sizes) {
       const std::vector<compose::Bound> bounds = bounds_of(collective, root, bytes);
       REQUIRE_FALSE(bounds.empty());
-      for (const portfolio::Candidate& one : portfolio::candidates(machine, collective, root))
-        for (const double slice : {0.0, 16384.0}) {
+      for (const portfolio::Candidate& one : all)
+        for (const double slice : {0.0, std::max(16384.0, bytes / 64)}) {
+          // A chunk is no longer than that: it would be simulated again as one slice.
+          if (slice > 0 && one.schedule->weights.empty() && bytes / one.schedule->chunks_per_rank <= slice) continue;
           schedule::SimulationOptions options{.bytes = bytes, .slice_bytes = slice};
           options.detail = schedule::Detail::totals;
           INFO(one.name << " for " << info(collective).name << " of " << bytes << " bytes, machine " << number << ": "

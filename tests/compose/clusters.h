@@ -1,11 +1,13 @@
 // Clusters of every form, and all composites on them.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/types.h"
+#include "compose/lowering/expand.h"
 #include "portfolio/composites/composites.h"
 #include "topology/presets.h"
 
@@ -231,18 +233,33 @@ inline std::vector<topology::Topology> clusters() {
           topology::preset("7*host:2")};
 }
 
+// Composites with the same sends under different names are checked once.
 template <typename Check>
 void for_every_composite(const topology::Topology& machine, Check&& check) {
   portfolio::CompositePlanner planner(machine);
   for (const Collective collective : kCollectives)
     for (const Rank root : {0, machine.ranks - 1}) {
       if (root != 0 && !info(collective).rooted) continue;
+      std::vector<compose::Verified> checked;
       for (const portfolio::CompositeCandidate& one : planner.candidates(collective, root)) {
+        if (std::ranges::any_of(
+                checked, [&](const compose::Verified& other) { return compose::same_sends(*one.composite, *other); }))
+          continue;
+        checked.push_back(one.composite);
         INFO(one.composite->name << " for " << info(collective).name << " root " << root << " on " << machine.name
                                  << " of " << machine.ranks);
         check(*one.composite);
       }
     }
+}
+
+// The same without composites of more sends if they have several frames. Those of one form differ in the number of
+// their frames alone, and nine tenths of all sends are in those of 16 frames and more.
+template <typename Check>
+void for_every_composite_of(std::size_t most_sends, const topology::Topology& machine, Check&& check) {
+  for_every_composite(machine, [&](const compose::Composite& composite) {
+    if (composite.frames == 1 || compose::about_sends(composite) <= most_sends) check(composite);
+  });
 }
 
 }  // namespace sccl

@@ -34,8 +34,8 @@ TEST_CASE("what is verified by composition passes the flat verifier") {
 TEST_CASE("composites of 16 to 64 ranks pass the flat verifier") {
   for (const char* name :
        {"2*mi250x", "4*dgx1v", "8*dgx-a100", "3*pcie8", "2*z52", "4*dgx2", "16*nvpairs4", "11*host:4", "17*host:2"})
-    for_every_composite(topology::preset(name),
-                        [](const compose::Composite& composite) { schedule::verify(compose::expand(composite)); });
+    for_every_composite_of(60'000, topology::preset(name),
+                           [](const compose::Composite& composite) { schedule::verify(compose::expand(composite)); });
   int in_three_steps = 0;
   for_every_composite(topology::preset("65*host:1"), [&](const compose::Composite& composite) {
     if (composite.tiers.front().shape != compose::Shape::three_steps || composite.frames > 4) return;
@@ -58,7 +58,7 @@ TEST_CASE("composites of 16 to 64 ranks pass the flat verifier") {
 TEST_CASE("programs of composites keep their meaning, whatever the order of turns") {
   for (const topology::Topology& machine : {topology::preset("2*nvpairs4"), topology::preset("2*pcie4"), uneven(),
                                             dealt(), racks(2, 2, 2), one_nic(), in_a_row(4, 2, {4, 4, 4, 4})})
-    for_every_composite(machine, [](const compose::Composite& composite) {
+    for_every_composite_of(10'000, machine, [](const compose::Composite& composite) {
       const schedule::Schedule flat = compose::expand(composite);
       const schedule::Program program = schedule::lower(flat, schedule::Forwarding::off);
       for (const auto placement : {schedule::Placement::out_of_place, schedule::Placement::in_place})
@@ -70,7 +70,7 @@ TEST_CASE("composites in the order of time are what their flat form is, and turn
   int ordered = 0;
   for (const topology::Topology& machine : {topology::preset("2*nvpairs4"), topology::preset("3*pcie4"), uneven(),
                                             dealt(), racks(2, 2, 2), one_nic(), in_a_row(4, 2, {4, 4, 4, 4})})
-    for_every_composite(machine, [&](const compose::Composite& composite) {
+    for_every_composite_of(10'000, machine, [&](const compose::Composite& composite) {
       if (composite.frames == 1) return;
       const compose::Ordered made = compose::order_by_time(composite);
       if (made.order == nullptr) return;

@@ -251,7 +251,7 @@ TEST_CASE("a changed composite is refused, or its programs are still right") {
        {topology::preset("3*nvpairs4"), topology::preset("2*pcie4"), uneven(), one_nic(),
         with_nics(topology::preset("pcie4"), {{1, 2}, {0, 2}, {1, 2}}, 20), racks(2, 2, 2),
         in_a_row(4, 2, {4, 4, 4, 4}), slow_beside_fast(), rails_of_pairs(), with_rates({20, 12, 20, 15})})
-    for_every_composite(machine, [&](const Composite& good) {
+    for_every_composite_of(10'000, machine, [&](const Composite& good) {
       for (int round = 0; round < 8; ++round) {
         const Composite changed = mutant(good, random);
         std::optional<compose::Verified> verified;
