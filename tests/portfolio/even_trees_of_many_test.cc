@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "compose/lowering/expand.h"
+#include "portfolio/clusters/ranked.h"
 #include "portfolio/composites/composites.h"
 #include "portfolio/composites/even_tree_candidates.h"
-#include "portfolio/clusters/ranked.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/on_rails.h"
 #include "portfolio/portfolio.h"
