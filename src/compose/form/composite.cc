@@ -42,14 +42,10 @@ Routes::Routes(const Composite& composite)
       port_of_[at(one.ranks[at(one.ports[place])])] = static_cast<int>(place);
   }
   for (const auto& kind : composite.kinds) {
-    kinds_.push_back({index(kind->in), index(kind->out), index(kind->between), {}, {}});
-    if (kind->has_entries()) {
-      kinds_.back().home_in = index(kind->home->in);
-      kinds_.back().home_out = index(kind->home->out);
-    }
-    depth_in_ = std::max(depth_in_, kinds_.back().in.steps);
-    depth_out_ = std::max(depth_out_, kinds_.back().out.steps);
-    depth_between_ = std::max(depth_between_, kinds_.back().between.steps);
+    kinds_.push_back(kind->index.of(*kind));
+    depth_in_ = std::max(depth_in_, kind->in.steps);
+    depth_out_ = std::max(depth_out_, kind->out.steps);
+    depth_between_ = std::max(depth_between_, kind->between.steps);
   }
   // Beside kinds with entries, one without does the same as the root host as elsewhere.
   if (std::ranges::any_of(composite.kinds, [](const auto& kind) { return kind->has_entries(); }))
@@ -64,7 +60,7 @@ Routes::Routes(const Composite& composite)
                          : 1;
   pieces_ = std::max(1, composite.chunks_per_rank / composite.frames / blocks);
   if (composite.at_root) {
-    at_root_ = index(composite.at_root->schedule);
+    at_root_ = LocalIndex(composite.at_root->schedule);
     depth_root_ = at_root_.steps;
     has_returns_ = composite.at_root->has_returns();
   }
@@ -100,26 +96,6 @@ Routes::Routes(const Composite& composite)
            2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
   if (composite.order) steps_ = composite.order->steps;
   frames_in_turn_ = turn_of_frames();
-}
-
-Routes::LocalIndex Routes::index(const schedule::Schedule& schedule) {
-  LocalIndex index;
-  index.ranks = schedule.ranks;
-  index.steps = schedule.steps;
-  index.first.assign(at(schedule.chunks) * at(schedule.ranks) + 1, 0);
-  const auto slot = [&](ChunkId chunk, Rank rank) { return at(chunk) * at(schedule.ranks) + at(rank); };
-  for (const schedule::Send& send : schedule.sends) {
-    ++index.first[slot(send.chunk, send.src) + 1];
-    ++index.first[slot(send.chunk, send.dst) + 1];
-  }
-  for (std::size_t i = 1; i < index.first.size(); ++i) index.first[i] += index.first[i - 1];
-  std::vector<int> next(index.first);
-  index.moves.resize(2 * schedule.sends.size());
-  for (const schedule::Send& send : schedule.sends) {
-    index.moves[at(next[slot(send.chunk, send.src)]++)] = {send.step, send.dst, true, send.kind};
-    index.moves[at(next[slot(send.chunk, send.dst)]++)] = {send.step, send.src, false, send.kind};
-  }
-  return index;
 }
 
 int Routes::owners() const {
@@ -284,7 +260,7 @@ void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, s
   const HostKind& kind = *composite_.kinds[at(host.kind)];
   const bool home = kind.has_entries() && at_host == root;
   const auto& turns = (home ? kind.home->out_turns : kind.out_turns)[at(local_of_[at(port(ends, at_host))])];
-  const KindIndex& index = kinds_[at(host.kind)];
+  const KindIndex& index = *kinds_[at(host.kind)];
   const std::size_t before = moves.size();
   add_local(home ? index.home_out : index.out, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
   if (ends.everyone_contributes) return;
@@ -301,7 +277,7 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
   const HostKind& kind = *composite_.kinds[at(host.kind)];
   const bool home = kind.has_entries() && at_host == root;
   const auto& turns = (home ? kind.home->in_turns : kind.in_turns)[at(local_of_[at(port(ends, at_host))])];
-  const KindIndex& index = kinds_[at(host.kind)];
+  const KindIndex& index = *kinds_[at(host.kind)];
   add_local(home ? index.home_in : index.in, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
 }
 
@@ -394,7 +370,7 @@ ChunkId Routes::chunk_between(const Ends& ends, Rank from, Rank to) const {
 bool Routes::hears_on_the_way(const Ends& ends, Rank rank) const {
   const Rank port_of_source = port(ends, host_of(ends.source));
   if (port_of_source == ends.source) return false;
-  const LocalIndex& index = kinds_[at(composite_.hosts[at(host_of(rank))].kind)].between;
+  const LocalIndex& index = kinds_[at(composite_.hosts[at(host_of(rank))].kind)]->between;
   const std::size_t slot =
       at(chunk_between(ends, ends.source, port_of_source)) * at(index.ranks) + at(local_of_[at(rank)]);
   return std::any_of(index.moves.begin() + index.first[slot], index.moves.begin() + index.first[slot + 1],
@@ -405,7 +381,7 @@ bool Routes::hears_on_the_way(const Ends& ends, Rank rank) const {
 void Routes::hand_over(const Ends& ends, Rank rank, Rank from, Rank to, Step first, std::vector<Move>& moves) const {
   if (from == to || host_of(rank) != host_of(from)) return;
   const Host& host = composite_.hosts[at(host_of(rank))];
-  add_local(kinds_[at(host.kind)].between, chunk_between(ends, from, to), rank, first, moves);
+  add_local(kinds_[at(host.kind)]->between, chunk_between(ends, from, to), rank, first, moves);
 }
 
 // The mirror image of spread(): a host reduces just before its entries send to the next host.

@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "compose/form/local_moves.h"
 #include "compose/form/tree.h"
 #include "schedule/schedule.h"
 #include "topology/symmetry/cluster.h"
@@ -61,6 +62,7 @@ struct HostKind {
   std::vector<std::vector<int>> in_entries;  // by chunk of `in`: devices besides the port; empty: none for any chunk
   std::vector<std::vector<int>> out_entries;
   std::shared_ptr<const HostKind> home;  // without entries; null: this kind has none either
+  IndexOfKind index;                     // of these schedules
 
   bool has_entries() const { return home != nullptr; }
 };
@@ -256,23 +258,6 @@ class Routes {
   int host_of(Rank rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
 
  private:
-  struct LocalMove {
-    Step step;
-    int peer;  // position
-    bool sends;
-    SendKind kind;
-  };
-  // Moves by (chunk, position) of one schedule of a kind.
-  struct LocalIndex {
-    int ranks = 0;
-    int steps = 0;
-    std::vector<int> first;
-    std::vector<LocalMove> moves;
-  };
-  struct KindIndex {
-    LocalIndex in, out, between;
-    LocalIndex home_in, home_out;  // only if the kind has entries
-  };
   struct Place {  // of a host in one tier
     int group;
     int index;
@@ -294,7 +279,6 @@ class Routes {
     int frame;
   };
 
-  static LocalIndex index(const schedule::Schedule& schedule);
   int turn_on_rails(Rank owner, int near_turn, int others) const;
   int owners() const;  // ranks whose blocks take turns in the numbers of chunks
   Part part(ChunkId chunk) const;
@@ -359,7 +343,7 @@ class Routes {
   std::vector<int> turn_of_;   // by rank: its number, counted host by host
   std::vector<int> port_of_;   // by rank: where it is first in Host::ports; -1: nowhere, or turns are no rails
   std::shared_ptr<const RailsOfPairs> rails_;  // null: none
-  std::vector<KindIndex> kinds_;
+  std::vector<std::shared_ptr<const KindIndex>> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host
   std::vector<Step> tier_start_;            // first step of a tier when data spreads
