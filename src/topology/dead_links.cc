@@ -66,4 +66,30 @@ int leave_out_dead_links(Topology& topology) {
   return count;
 }
 
+void leave_out_lone_switches(Topology& topology) {
+  std::vector<bool> linked(at(topology.nodes()), false);
+  for (const Link& link : topology.links) linked[at(link.src)] = linked[at(link.dst)] = true;
+  std::vector<Node> number(linked.size());
+  std::vector<SwitchKind> kinds;
+  Node next = 0;
+  for (Node node = 0; node < topology.nodes(); ++node) {
+    number[at(node)] = next;
+    if (node >= topology.ranks && !linked[at(node)]) continue;
+    ++next;
+    if (node >= topology.ranks && !topology.switch_kinds.empty())
+      kinds.push_back(topology.switch_kinds[at(node - topology.ranks)]);
+  }
+  topology.switches = next - topology.ranks;
+  topology.switch_kinds = std::move(kinds);
+  for (Link& link : topology.links) {
+    link.src = number[at(link.src)];
+    link.dst = number[at(link.dst)];
+  }
+  for (SharedSet& set : topology.shared)
+    for (auto& [src, dst] : set.links) {
+      src = number[at(src)];
+      dst = number[at(dst)];
+    }
+}
+
 }  // namespace sccl::topology

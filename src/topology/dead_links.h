@@ -1,4 +1,4 @@
-// Links that carry nothing: of an interface that is down, or whose rate nobody knows.
+// Links that carry nothing, as of an interface that is down, and switches that have no links.
 #pragma once
 
 #include <set>
@@ -15,5 +15,9 @@ int leave_out_dead_links(Topology& topology);
 
 // Leaves out these links, in the direction given, and all links of switches that lead nowhere then.
 void leave_out(Topology& topology, const std::set<std::pair<Node, Node>>& edges);
+
+// Switches without links go, and those behind them move up. A file may number switches as it likes, and whatever visits
+// all nodes took seconds if there were 60000.
+void leave_out_lone_switches(Topology& topology);
 
 }  // namespace sccl::topology

@@ -83,3 +83,22 @@ TEST_CASE("a host all of whose NICs in a file have no rate is told to have none"
   CHECK_THROWS_WITH(topology::require_network(loaded, topology::cluster_of(loaded)),
                     Catch::Contains("no NIC joins the host of ranks 0, 1"));
 }
+
+TEST_CASE("switches of a file that have no links are left out, and the others keep their kinds") {
+  Topology machine = topology::preset("pcie4");
+  const Topology plain = machine;
+  constexpr int kMore = 60000;
+  for (Link& link : machine.links)
+    for (topology::Node* node : {&link.src, &link.dst})
+      if (*node >= machine.ranks) *node += kMore;
+  for (topology::SharedSet& set : machine.shared)
+    for (auto& [src, dst] : set.links) {
+      if (src >= machine.ranks) src += kMore;
+      if (dst >= machine.ranks) dst += kMore;
+    }
+  machine.switches += kMore;
+  if (!plain.switch_kinds.empty())
+    machine.switch_kinds.insert(machine.switch_kinds.begin(), kMore, topology::SwitchKind::unknown);
+  topology::leave_out_lone_switches(machine);
+  CHECK(machine == plain);
+}

@@ -106,6 +106,7 @@ Machine load(std::string_view text, double nic_gbits_per_s) {
       log::info(log::Subsystem::graph, "{}: {} NICs are far slower than others of their hosts: continuing without them",
                 path.string(), slow);
     join_twin_switches(machine.topology);
+    if (!machine.system) leave_out_lone_switches(machine.topology);
     return machine;
   } catch (const Error& error) {
     const std::string message = error.what();
