@@ -54,6 +54,7 @@ def test_flat_forms_that_are_too_large():
             refused(["simulate", *large, option, os.path.join(folder, "file")], "too large")
     refused(["simulate", *large, "--timeline"], "too large")
     refused(["simulate", *large, "--algo", "ring"], "too many sends")
+    refused(["simulate", *large, "--algo", "nonsense"], "is no kind of schedules")
 
 
 def test_a_flat_form_of_a_small_cluster_is_exported():

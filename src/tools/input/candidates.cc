@@ -1,8 +1,11 @@
 #include "tools/input/candidates.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
@@ -13,12 +16,14 @@
 namespace sccl::tools {
 namespace {
 
-constexpr const char* kSearchedKinds = "rings, trees, hybrid, three-phase, detours, synth, even-trees, levels";
+constexpr std::string_view kSearchedKinds[] = {"rings",   "trees", "hybrid",     "three-phase",
+                                               "detours", "synth", "even-trees", "levels"};
 
-std::string planner_names() {
-  std::string names;
-  for (const planners::Planner& planner : planners::table()) names += std::string(planner.name) + ", ";
-  return names + kSearchedKinds;
+std::vector<std::string_view> kinds_of_schedules() {
+  std::vector<std::string_view> names;
+  for (const planners::Planner& planner : planners::table()) names.push_back(planner.name);
+  names.insert(names.end(), std::begin(kSearchedKinds), std::end(kSearchedKinds));
+  return names;
 }
 
 void check_root(const topology::Topology& machine, const Call& call) {
@@ -39,6 +44,12 @@ Collective parse_collective_name(const std::string& name) {
   if (!collective || *collective == Collective::sendrecv)
     throw CLI::ValidationError("'" + name + "' is no collective: use " + kCollectiveNames);
   return *collective;
+}
+
+void check_algorithm_name(const std::string& algorithm) {
+  const std::vector<std::string_view> kinds = kinds_of_schedules();
+  if (std::ranges::none_of(kinds, [&](std::string_view kind) { return algorithm.starts_with(kind); }))
+    fail(ErrorCode::invalid_argument, "'{}' is no kind of schedules: use one of {}", algorithm, fmt::join(kinds, ", "));
 }
 
 void require_predictions(const std::vector<portfolio::Prediction>& predictions, const topology::Topology& machine) {
@@ -81,6 +92,7 @@ std::vector<LevelsCandidate> levels_candidates(const topology::Topology& machine
 Planned plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,
                 const schedule::SimulationOptions& options) {
   check_root(machine, call);
+  check_algorithm_name(algorithm);
   // An algorithm that needs no search does not wait for the searches of others.
   if (const planners::Planner* planner = planners::find(algorithm); planner != nullptr) {
     // Every rank's block passes every rank, or every pair of ranks has a block.
@@ -104,7 +116,7 @@ Planned plan_by(const std::string& algorithm, const topology::Topology& machine,
   }
   fail(ErrorCode::invalid_argument,
        "'{}' has no schedule for {} on topology '{}' of {} ranks: use other links, or one of {}", algorithm,
-       info(call.collective).name, machine.name, machine.ranks, planner_names());
+       info(call.collective).name, machine.name, machine.ranks, fmt::join(kinds_of_schedules(), ", "));
 }
 
 }  // namespace sccl::tools

@@ -61,6 +61,9 @@ struct Planned {
   double slice_bytes = 0;
 };
 
+// Throws invalid_argument when no planner and no kind of schedules has the name, which takes no planning.
+void check_algorithm_name(const std::string& algorithm);
+
 // The fastest schedule of one planner or kind ("ring", "trees", "trees/32", "synth"). Throws invalid_argument when no
 // candidate has the name, or when it has no schedule for the call.
 Planned plan_by(const std::string& algorithm, const topology::Topology& machine, const Call& call,

@@ -105,6 +105,7 @@ schedule::SimulationOptions simulation_options(const Options& options) {
 // The composite that serves the call on a cluster that only composites serve.
 std::optional<LevelsCandidate> levels_of(const Options& options) {
   if (!options.schedule_path.empty()) return std::nullopt;
+  if (!options.algorithm.empty()) check_algorithm_name(options.algorithm);  // planning takes seconds
   const topology::Topology machine = options.machine.machine();
   const double slice_bytes = simulation_options(options).slice_bytes;
   auto all = levels_candidates(machine, options.call, slice_bytes > 0 ? slice_bytes : kSliceBytes);
