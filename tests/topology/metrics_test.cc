@@ -1,10 +1,12 @@
 // Distances, flows and bounds: the papers' figures, and agreement of minimum cuts with all cuts.
 #include "topology/graph/metrics.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <random>
 
 #include "base/error.h"
+#include "topology/graph/like_ranks.h"
 #include "topology/presets.h"
 
 using namespace sccl;
@@ -128,4 +130,32 @@ TEST_CASE("minimum cuts find the same bounds as all cuts") {
       CHECK(inverse_bisection_bound(topology, collective) == inverse_bisection_bound(made_large(topology), collective));
     }
   }
+}
+
+TEST_CASE("ranks of hosts that may be swapped are alike, and bounds are those of any numbering") {
+  Topology cluster = preset("4*dgx1v");
+  std::vector<Rank> alike = first_alike(cluster);
+  for (Rank rank = 0; rank < cluster.ranks; ++rank) CHECK(alike[static_cast<std::size_t>(rank)] == rank % 8);
+  CHECK(diameter(cluster) == 1);
+  // A host that has one link fewer is like no other.
+  std::erase_if(cluster.links, [](const Link& link) { return link.src == 8 && link.dst == 9; });
+  alike = first_alike(cluster);
+  CHECK(alike[9] == 9);
+  CHECK(alike[17] == 1);
+  const Topology one = preset("dgx1v");
+  for (Rank rank = 0; rank < one.ranks; ++rank) CHECK(first_alike(one)[static_cast<std::size_t>(rank)] == rank);
+}
+
+TEST_CASE("hosts whose devices have NICs in another order are not taken for alike") {
+  Topology two;
+  two.ranks = 4;
+  two.switches = 2;
+  for (const auto& [a, b, lanes] : {std::array{0, 1, 1}, {2, 3, 1}})
+    for (const auto& [src, dst] : {std::pair(a, b), {b, a}})
+      two.links.push_back({src, dst, lanes, 1, 1, LinkClass::nvlink});
+  for (const auto& [rank, network] : {std::pair(0, 4), {1, 5}, {2, 5}, {3, 4}})
+    for (const auto& [src, dst] : {std::pair(rank, network), {network, rank}})
+      two.links.push_back({src, dst, 1, 1, 1, LinkClass::net});
+  const std::vector<Rank> alike = first_alike(two);
+  CHECK(alike == std::vector<Rank>{0, 1, 2, 3});
 }

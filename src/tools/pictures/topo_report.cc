@@ -17,6 +17,7 @@ using namespace topology;
 
 constexpr int kWidestMatrix = 32;           // ranks that fit side by side on a terminal
 constexpr std::size_t kMostCounted = 2000;  // automorphisms
+constexpr int kMostRanksWithPaths = 512;    // in JSON; paths are the square of the ranks
 
 std::string text_of(const Ratio& ratio) {
   return ratio.denominator() == 1 ? std::to_string(ratio.numerator())
@@ -129,8 +130,23 @@ std::string topo_table(const Machine& machine) {
     text += fmt::format("  {} links share {} lanes\n", set.links.size(), set.lanes);
   text += fmt::format("  {}\n\n", describe_bounds(topology));
   if (topology.ranks <= kWidestMatrix) return text + matrix_text(machine);
-  return text + fmt::format("(the matrix of {} ranks is left out; --json has it)\n", topology.ranks);
+  if (topology.ranks <= kMostRanksWithPaths)
+    return text + fmt::format("(the matrix of {} ranks is left out; --json has it)\n", topology.ranks);
+  return text + fmt::format("(the matrix of {} ranks is left out; --devices shows a part)\n", topology.ranks);
 }
+
+namespace {
+
+nlohmann::json paths_json(const Topology& topology) {
+  nlohmann::json paths = nlohmann::json::array();
+  for (const auto& row : path_matrix(topology)) {
+    nlohmann::json& out = paths.emplace_back(nlohmann::json::array());
+    for (const Path& path : row) out.push_back(cell(path));
+  }
+  return paths;
+}
+
+}  // namespace
 
 nlohmann::json topo_json(const Machine& machine) {
   const Topology& topology = machine.topology;
@@ -144,12 +160,7 @@ nlohmann::json topo_json(const Machine& machine) {
   const AutomorphismCount symmetries = count_automorphisms(topology, kMostCounted);
   json["automorphisms"] = {{"found", symmetries.found}, {"complete", symmetries.complete}};
   json["canonical_key"] = canonical_form(topology).key;
-  nlohmann::json paths = nlohmann::json::array();
-  for (const auto& row : path_matrix(topology)) {
-    nlohmann::json& out = paths.emplace_back(nlohmann::json::array());
-    for (const Path& path : row) out.push_back(cell(path));
-  }
-  json["paths"] = std::move(paths);
+  if (topology.ranks <= kMostRanksWithPaths) json["paths"] = paths_json(topology);
   if (machine.system)
     for (const NicPaths& nic : nic_paths(*machine.system)) {
       nlohmann::json to_rank = nlohmann::json::array();

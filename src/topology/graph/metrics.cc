@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "topology/graph/like_ranks.h"
 #include "topology/graph/max_flow.h"
 #include "topology/graph/routes.h"
 
@@ -133,8 +134,10 @@ std::optional<Ratio> gather_bound(const Topology& topology, Rank sink) {
 
 std::optional<Ratio> allgather_bound(const Topology& topology) {
   const std::vector<CapacityArc> links = capacities_of(topology);
+  const std::vector<Rank> alike = first_alike(topology);
   Ratio bound = kLeastBound;
   for (Rank sink = 0; sink < topology.ranks; ++sink) {
+    if (alike[index(sink)] != sink) continue;
     const std::optional<Ratio> one = gather_bound(topology, links, sink, bound);
     if (!one) return std::nullopt;
     bound = *one;
@@ -213,15 +216,18 @@ std::int64_t lanes_into(const Topology& topology, auto&& counts) {
 
 std::optional<Ratio> alltoall_bound(const Topology& topology) {
   const Neighbours next = neighbours_of(topology);
+  const std::vector<Rank> alike = first_alike(topology);
   Ratio bound = 0;
   std::int64_t ways = 0;
   for (Rank rank = 0; rank < topology.ranks; ++rank) {
+    if (alike[index(rank)] != rank) continue;
+    const std::int64_t count = std::count(alike.begin(), alike.end(), rank);
     const std::int64_t lanes = lanes_into(topology, [&](Node node) { return node == rank; });
     if (lanes == 0) return std::nullopt;
     bound = std::max(bound, Ratio(topology.ranks - 1, topology.ranks) / lanes);
     for (const int distance : hops(topology.ranks, next, rank)) {
       if (distance < 0) return std::nullopt;
-      ways += distance;
+      ways += count * distance;
     }
   }
   // Every hop ends on a link into a rank.
@@ -260,12 +266,15 @@ std::vector<int> hops_from(const Topology& topology, Rank src) {
 
 std::optional<int> diameter(const Topology& topology) {
   const Neighbours next = neighbours_of(topology);
+  const std::vector<Rank> alike = first_alike(topology);
   int most = 0;
-  for (Rank rank = 0; rank < topology.ranks; ++rank)
+  for (Rank rank = 0; rank < topology.ranks; ++rank) {
+    if (alike[index(rank)] != rank) continue;
     for (const int distance : hops(topology.ranks, next, rank)) {
       if (distance < 0) return std::nullopt;
       most = std::max(most, distance);
     }
+  }
   return most;
 }
 
