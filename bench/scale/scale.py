@@ -476,17 +476,19 @@ def main():
              f"{platform.machine()}; nothing here was run on a cluster.", "",
              "What is predicted, on `A*PRESET`: a NIC of 100 Gbit/s for every device, 5 us between hosts. Up to 32 ranks it is a "
              "simulation; with more a simulation of one host that stands for all (`src/schedule/host_share.h`) where all do alike, "
-             "which is most of AllGather, ReduceScatter and AllReduce; else the closed form (`src/compose/cost/cost.h`). The bound is the greatest of `sccl plan --bound`: "
+             "which is most of AllGather, ReduceScatter and AllReduce; else a simulation of all ranks, or of a part of long data, where "
+             "that takes no long time (`src/portfolio/clusters/ranked.h`), which is up to some 128 ranks; else the closed form "
+             "(`src/compose/cost/cost.h`). The bound is the greatest of `sccl plan --bound`: "
              "cuts around ranks, parts of hosts and hosts, runs of neighbouring switches, several parts at once, all NICs "
              "together, the way to the farthest device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Where "
-             "links on hosts are as busy as NICs (pcie8, z52, z52-full), chunks wait for one another: up to 32 ranks a simulation shows "
-             "it, with more ranks the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "
-             "both beside one another. Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks AllGather and "
+             "links on hosts are as busy as NICs (z52, z52-full), chunks wait for one another: simulations show it, and where nothing is "
+             "simulated the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "
+             "both beside one another. pcie8 is planned as two islands, the devices of each socket "
+             "(`src/topology/symmetry/islands.h`). Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks AllGather and "
              "ReduceScatter have chunks of a few KiB, which wait for slots of connections; an AllReduce goes by trees of hosts with "
              "few roots, whose chunks are longer. Of 1 and 8 MiB they tell less; [how much longer what it chooses takes "
-             "than the best](scale_chosen.md) is on a page of its own. What returns to the root's host in a Broadcast or Reduce waits likewise; a "
-             "Reduce on pcie8 longer than the closed form tells, as devices that share links send sums before anyone waits for them. "
+             "than the best](scale_chosen.md) is on a page of its own. What returns to the root's host in a Broadcast or Reduce waits likewise. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
              "![time over ranks](scale.svg)", ""]
     points = {}
