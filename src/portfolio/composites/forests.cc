@@ -20,7 +20,6 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // steps between frames pay.
 constexpr double kSlackRate = 0.8;         // of a NIC
 constexpr double kSlackRateOfMany = 0.85;  // the same with more ranks
-constexpr double kBetterRate = 1.05;       // where others send what the root would: they have less time for their host
 constexpr double kNearlyRate = 0.97;       // of what the root sends without slack
 
 // At how many devices a chunk enters a host, on average.

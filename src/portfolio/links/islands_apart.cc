@@ -56,7 +56,7 @@ class Places {
 std::vector<int> islands_apart(const std::vector<int>& order, int root, std::span<const compose::Tree> trees,
                                const std::vector<int>& host_of) {
   std::vector<int> from_root = order;
-  std::ranges::rotate(from_root, std::ranges::find(from_root, root));
+  std::rotate(from_root.begin(), std::ranges::find(from_root, root), from_root.end());
   return Places(std::move(from_root), trees, host_of).apart();
 }
 
