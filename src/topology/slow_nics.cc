@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "topology/dead_links.h"
+#include "topology/groups.h"
 
 namespace sccl::topology {
 namespace {
@@ -49,19 +49,6 @@ std::vector<Joint> joints_of(const Topology& topology) {
   }
   return joints;
 }
-
-class Groups {
- public:
-  explicit Groups(int nodes) : leader_(at(nodes)) { std::iota(leader_.begin(), leader_.end(), 0); }
-  Node of(Node node) {
-    while (leader_[at(node)] != node) node = leader_[at(node)] = leader_[at(leader_[at(node)])];
-    return node;
-  }
-  void join(Node a, Node b) { leader_[at(of(a))] = of(b); }
-
- private:
-  std::vector<Node> leader_;
-};
 
 // Hosts and networks, both by a node of theirs.
 class Parts {

@@ -19,7 +19,7 @@ struct Figures {
   bool has_pcie_switches = false;    // between the devices and NIC of a socket and its CPU
 };
 
-// Two hosts of two sockets with two devices each, of 25 GB/s. Node 4: the network. Then a CPU, NIC and PCIe switch for
+// Two hosts of two sockets with two devices each, of 25 GB/s. Node 8: the network. Then a CPU, NIC and PCIe switch for
 // each socket.
 Topology two_sockets(const Figures& figures) {
   Topology machine;

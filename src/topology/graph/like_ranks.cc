@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "topology/groups.h"
+
 namespace sccl::topology {
 namespace {
 
@@ -17,22 +19,16 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // By node: the first node of its host, which links of other classes than net join. A switch that has only links of that
 // class belongs to the host of all its neighbours that are on hosts, as a NIC does, else to none.
 std::vector<Node> hosts_of(const Topology& topology) {
+  Groups groups(topology.nodes());
   std::vector<Node> host(at(topology.nodes()));
-  std::iota(host.begin(), host.end(), 0);
-  const auto find = [&](Node node) {
-    while (host[at(node)] != node) node = host[at(node)] = host[at(host[at(node)])];
-    return node;
-  };
   std::vector<bool> of_network(host.size(), true);
   std::fill_n(of_network.begin(), topology.ranks, false);
   for (const Link& link : topology.links) {
     if (link.link_class == LinkClass::net) continue;
-    const Node a = find(link.src);
-    const Node b = find(link.dst);
-    host[at(std::max(a, b))] = std::min(a, b);
+    groups.join(link.src, link.dst);
     of_network[at(link.src)] = of_network[at(link.dst)] = false;
   }
-  for (Node node = 0; node < topology.nodes(); ++node) host[at(node)] = of_network[at(node)] ? kNone : find(node);
+  for (Node node = 0; node < topology.nodes(); ++node) host[at(node)] = of_network[at(node)] ? kNone : groups.of(node);
   std::vector<Node> result = host;
   for (const Link& link : topology.links)
     for (const auto& [node, other] : {std::pair(link.src, link.dst), {link.dst, link.src}})

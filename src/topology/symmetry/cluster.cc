@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "topology/graph/routes.h"
+#include "topology/groups.h"
 #include "topology/symmetry/canonical.h"
 #include "topology/symmetry/networks.h"
 
@@ -24,7 +24,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Finder {
  public:
   explicit Finder(const Topology& topology)
-      : topology_(topology), leader_(at(topology.nodes())), out_(at(topology.nodes())), in_(at(topology.nodes())) {}
+      : topology_(topology), out_(at(topology.nodes())), in_(at(topology.nodes())) {}
 
   Cluster find() {
     join_hosts();
@@ -38,26 +38,21 @@ class Finder {
   }
 
  private:
-  Node find(Node node) {
-    while (leader_[at(node)] != node) node = leader_[at(node)] = leader_[at(leader_[at(node)])];
-    return node;
-  }
-
   void join_hosts() {
-    std::iota(leader_.begin(), leader_.end(), 0);
+    Groups groups(topology_.nodes());
     for (const Link& link : topology_.links)
-      if (link.link_class != LinkClass::net) leader_[at(find(link.src))] = find(link.dst);
+      if (link.link_class != LinkClass::net) groups.join(link.src, link.dst);
     std::map<Node, int> host_of_leader;
     host_of_node_.assign(at(topology_.nodes()), kNoHost);
     for (Rank rank = 0; rank < topology_.ranks; ++rank) {
-      const auto [found, inserted] = host_of_leader.emplace(find(rank), static_cast<int>(cluster_.hosts.size()));
+      const auto [found, inserted] = host_of_leader.emplace(groups.of(rank), static_cast<int>(cluster_.hosts.size()));
       if (inserted) cluster_.hosts.emplace_back();
       cluster_.host_of.push_back(found->second);
       cluster_.local_of.push_back(static_cast<int>(cluster_.hosts[at(found->second)].size()));
       cluster_.hosts[at(found->second)].push_back(rank);
     }
     for (Node node = 0; node < topology_.nodes(); ++node)
-      if (const auto found = host_of_leader.find(find(node)); found != host_of_leader.end())
+      if (const auto found = host_of_leader.find(groups.of(node)); found != host_of_leader.end())
         host_of_node_[at(node)] = found->second;
   }
 
@@ -87,19 +82,14 @@ class Finder {
 
   // Whether all hosts have links to one network of switches.
   bool network_joins_hosts() const {
-    std::vector<Node> leader(at(topology_.nodes()));
-    std::iota(leader.begin(), leader.end(), 0);
-    const auto find = [&](Node node) {
-      while (leader[at(node)] != node) node = leader[at(node)] = leader[at(leader[at(node)])];
-      return node;
-    };
+    Groups groups(topology_.nodes());
     const auto in_network = [&](Node node) { return host_of_node_[at(node)] == kNoHost; };
     for (const Link& link : topology_.links)
-      if (in_network(link.src) && in_network(link.dst)) leader[at(find(link.src))] = find(link.dst);
+      if (in_network(link.src) && in_network(link.dst)) groups.join(link.src, link.dst);
     std::map<Node, std::set<int>> joined;  // hosts by the network that they have links to
     for (const Link& link : topology_.links)
       if (in_network(link.src) != in_network(link.dst))
-        joined[find(in_network(link.src) ? link.src : link.dst)].insert(
+        joined[groups.of(in_network(link.src) ? link.src : link.dst)].insert(
             host_of_node_[at(in_network(link.src) ? link.dst : link.src)]);
     return std::any_of(joined.begin(), joined.end(),
                        [&](const auto& one) { return one.second.size() == cluster_.hosts.size(); });
@@ -373,7 +363,6 @@ class Finder {
   }
 
   const Topology& topology_;
-  std::vector<Node> leader_;
   std::vector<std::vector<Node>> out_;  // by node, ascending, each once
   std::vector<std::vector<Node>> in_;
   std::map<std::pair<Node, Node>, double> rates_;  // GB/s of all links from a node to another

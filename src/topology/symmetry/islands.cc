@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
+
+#include "topology/groups.h"
 
 namespace sccl::topology {
 namespace {
@@ -75,29 +76,22 @@ class Splitter {
 
   // By node: the first node of its island. What has no device belongs to an island beside it.
   std::vector<Node> islands(Between kind) const {
-    std::vector<Node> leader(at(topology_.nodes()));
-    std::iota(leader.begin(), leader.end(), 0);
-    const auto find = [&](Node node) {
-      while (leader[at(node)] != node) node = leader[at(node)] = leader[at(leader[at(node)])];
-      return node;
-    };
-    // Ranks have the lowest numbers: what has a device is led by one.
-    const auto join = [&](Node a, Node b) { leader[at(std::max(find(a), find(b)))] = std::min(find(a), find(b)); };
+    Groups groups(topology_.nodes());
     for (const Link& link : topology_.links)
-      if (link.link_class != LinkClass::net && !may_go(link, kind)) join(link.src, link.dst);
+      if (link.link_class != LinkClass::net && !may_go(link, kind)) groups.join(link.src, link.dst);
     bool joined = true;
     while (joined) {
       joined = false;
       for (const Link& link : topology_.links) {
         if (link.link_class == LinkClass::net) continue;
-        const bool has = find(link.src) < topology_.ranks;
-        if (has == (find(link.dst) < topology_.ranks)) continue;
-        join(link.src, link.dst);
+        const bool has = groups.of(link.src) < topology_.ranks;
+        if (has == (groups.of(link.dst) < topology_.ranks)) continue;
+        groups.join(link.src, link.dst);
         joined = true;
       }
     }
     std::vector<Node> result;
-    for (Node node = 0; node < topology_.nodes(); ++node) result.push_back(find(node));
+    for (Node node = 0; node < topology_.nodes(); ++node) result.push_back(groups.of(node));
     return result;
   }
 
