@@ -32,6 +32,10 @@ struct alignas(16) Vector {
   u32 words[4];
 };
 
+// A poll of a block is some barriers of threads, which take long on few cores.
+inline constexpr u32 kPollsPerLook = 4;
+inline constexpr u32 kPollsPerHostLook = 32;
+
 // The device that runs a grid, where a test gives it one: room for blocks, and an end of all that runs.
 class HostGpu {
  public:

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "gpu/device_world.h"
@@ -268,13 +269,15 @@ TEST_CASE("on a device an error that the vendor's library meets later is told as
 TEST_CASE("on a device a rank that dies while the vendor's library waits for it is named", "[processes]") {
   if (modes().size() < 2) sccl_test::skip(kNoProcesses);
   const Environment environment(kForced);
+  // Outlives the communicator: the vendor's kernel reads it until that library is told to end it.
+  std::optional<DeviceInts> data;
   const auto results =
-      run_device_world(Mode::processes, 2, [](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
-        const DeviceInts data(100, 1);
-        reduce(data.data(), 100, comm, device.stream());
+      run_device_world(Mode::processes, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+        data.emplace(100, 1);
+        reduce(data->data(), 100, comm, device.stream());
         device.synchronize();
         if (rank == 1) ::_exit(7);
-        ncclResult_t state = reduce(data.data(), 100, comm, device.stream());
+        ncclResult_t state = reduce(data->data(), 100, comm, device.stream());
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
         while (state == ncclSuccess && std::chrono::steady_clock::now() < limit) {
           std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -60,9 +60,6 @@ class StopSigns {
   }
 
  private:
-  static constexpr u32 kPollsPerLook = 64;        // reads of this device's memory
-  static constexpr u32 kPollsPerHostLook = 1024;  // reads over the host's bus
-
   // Set by begin(): a block's shared memory is not initialised.
   u32 polls_;
   u32 question_;  // as the last look at the host's words read it

@@ -40,6 +40,10 @@ struct alignas(16) Vector {
   u32 words[4];
 };
 
+// A wait looks for what ends the kernel after so many polls in vain.
+inline constexpr u32 kPollsPerLook = 64;        // reads of this device's memory
+inline constexpr u32 kPollsPerHostLook = 1024;  // reads over the host's bus
+
 #if SCCL_GPU_CUDA
 
 inline u32 thread_index() { return threadIdx.x; }
