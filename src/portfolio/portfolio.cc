@@ -32,12 +32,17 @@ constexpr std::int64_t kAllConflicts = 4500;      // of all queries together, at
 constexpr std::int64_t kNetworkConflicts = 2000;  // the same on a cluster, where composites are mostly as good
 constexpr double kSame = 1e-9;                    // tolerance for rounds per chunk
 constexpr double kLeastFrameBytes = 2048;         // a smaller chunk of a frame is dominated by latency
+// An order for chunks of a whole slice serves those of at least this part of one. It takes long to find, and is looked
+// for where chunks of several slices take so many times the busiest link's time.
+constexpr double kLeastOfSlice = 0.74;
+constexpr double kQueuesMuch = 1.09;
 
-constexpr int kMostPackedClusterRanks = 16;       // above this, composites are as good and are available at once
-constexpr int kMostPackedRoots = 8;               // on a cluster: packing trees of more roots takes a second
-constexpr std::size_t kMostFramedSends = 130000;  // of one schedule: a second to lower
-constexpr double kMostSimulatedSlices = 260000;   // of composites, whose closed form is a good estimate
-constexpr double kSlicesOfParts = 60000;          // of a composite in more slices: so many are simulated
+constexpr int kMostPackedClusterRanks = 16;         // above this, composites are as good and are available at once
+constexpr int kMostPackedRoots = 8;                 // on a cluster: packing trees of more roots takes a second
+constexpr std::size_t kMostFramedSends = 130000;    // of one schedule: a second to lower
+constexpr std::size_t kMostSendsOfSlices = 260000;  // for gigabytes alone
+constexpr double kMostSimulatedSlices = 260000;     // of composites, whose closed form is a good estimate
+constexpr double kSlicesOfParts = 60000;            // of a composite in more slices: so many are simulated
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
@@ -51,6 +56,7 @@ constexpr int kMostByTime = 2;
 // Chunks in the order of frames queue more, which the closed form does not know: the order by time comes first where
 // its closed form is no longer than the other one divided by this. Simulations of the others then end soon.
 constexpr double kByTimeFirst = 0.99;
+constexpr double kOfSlicesNext = 0.995;
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
@@ -137,7 +143,8 @@ void add_levels(std::vector<Candidate>& result, const topology::Topology& topolo
   }
   for (const CompositeCandidate& one : composites) {
     FlatForm flat(one.composite, one.steps);
-    if (one.composite->frames > 1 && flat.sends() > kMostFramedSends) continue;
+    const std::size_t most = one.steps == Steps::by_time_of_slices ? kMostSendsOfSlices : kMostFramedSends;
+    if (one.composite->frames > 1 && flat.sends() > most) continue;
     result.push_back({one.name(), Origin::levels, std::move(flat), one.composite->frames,
                       std::make_shared<const compose::Cost>(one.cost), one.composite});
   }
@@ -147,6 +154,8 @@ bool on_a_network(const topology::Topology& topology) {
   return std::any_of(topology.links.begin(), topology.links.end(),
                      [](const topology::Link& link) { return link.link_class == topology::LinkClass::net; });
 }
+
+bool is_crumbs(const Candidate& one, double chunk_bytes) { return one.frames > 1 && chunk_bytes < kLeastFrameBytes; }
 
 double slices_in_all(const FlatForm& schedule, const schedule::SimulationOptions& options) {
   const auto sends = static_cast<double>(schedule.sends());
@@ -177,6 +186,11 @@ class Foreseen {
   // By the closed form; a flat schedule has none, and then nothing is known, 0, before look_briefly().
   const Prediction& closed() const { return closed_; }
 
+  // By which it is looked at, the shortest first.
+  double promised_us() const {
+    return closed_.time_us * (by_time_of_slices() ? kOfSlicesNext : by_time() ? kByTimeFirst : 1);
+  }
+
   // Takes the time of a part of the bytes for what is foreseen of all.
   void look_briefly() {
     schedule::SimulationOptions part = options_;
@@ -188,7 +202,8 @@ class Foreseen {
 
   std::size_t sends() const { return candidate_->schedule.sends(); }
 
-  bool by_time() const { return candidate_->schedule.steps() == Steps::by_time; }
+  bool by_time() const { return has_order(candidate_->schedule.steps()); }
+  bool by_time_of_slices() const { return candidate_->schedule.steps() == Steps::by_time_of_slices; }
   bool of_blocks() const { return cost_.own_connections; }
   // Its closed form is no guess: it is fitted to simulations (composites/even_tree_candidates.h).
   bool fitted() const { return candidate_->composite && (*candidate_->composite)->hosts.size() == 1; }
@@ -224,16 +239,15 @@ class Foreseen {
       if (us < best.time_us) best = {0, us, slice};
     };
     // The most promising first: a simulation of the others stops at its time.
-    if (has_closed()) simulate(closed_.slice_bytes);
+    simulate(first_slice());
+    if (by_time_of_slices()) return best;
     for (const double slice : slices_)
-      if (!has_closed() || slice != closed_.slice_bytes) simulate(slice);
+      if (slice != first_slice()) simulate(slice);
     return best;
   }
 
   // Of the most promising simulation, if it runs to the end.
-  double least_work() const {
-    return work_of_form() + std::min(kMostSimulatedSlices, simulated_slices(closed_.slice_bytes));
-  }
+  double least_work() const { return work_of_form() + std::min(kMostSimulatedSlices, simulated_slices(first_slice())); }
 
   // Whether a simulation, of a part of the bytes at least, takes a short time. If not, the flat form is not needed.
   bool may_be_simulated() const { return static_cast<double>(sends()) <= kMostSimulatedSlices; }
@@ -251,6 +265,9 @@ class Foreseen {
   }
 
  private:
+  // The one that is simulated first. Chunks in an order by time that are cut into slices queue as in any other order.
+  double first_slice() const { return has_closed() && !by_time() ? closed_.slice_bytes : slices_.front(); }
+
   double work_of_form() const {
     return (by_time() ? kWorkOfOrder : kWorkOfFlatForm) * static_cast<double>(candidate_->schedule.sends());
   }
@@ -312,6 +329,7 @@ class Predictor {
       return one.closed();
     }
     const Prediction worse{0, std::max(closed_us, least_us_ * (1 + kSame)), one.closed().slice_bytes};
+    if (one.by_time_of_slices() && least_us_ < kQueuesMuch * one.closed_busy_us()) return worse;
     if (gains_little(one) || (!one.of_blocks() && one.closed_busy_us() >= kGoodEnough * least_us_)) return worse;
     const auto twin = std::ranges::find_if(simulated_, [&](const auto& known) { return one.alike(*known.first); });
     if (too_busy(twin != simulated_.end() ? *twin->first : one)) return worse;
@@ -334,7 +352,7 @@ class Predictor {
   // better than even trees.
   bool gains_little(const Foreseen& one) const {
     if (one.fitted()) return false;
-    if (one.by_time() && of(one).left == 0) return true;
+    if (one.by_time() && !one.by_time_of_slices() && of(one).left == 0) return true;
     if (!one.of_blocks() && one.least_work() >= kLongWork &&
         one.closed().time_us >= (kNearAtFirst - kNearPerWork * work_) * least_us_)
       return true;
@@ -451,9 +469,11 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
   std::vector<std::pair<std::size_t, Foreseen>> foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
-    const bool crumbs =
-        candidates[index].frames > 1 && options.bytes / candidates[index].schedule.chunks_per_rank() < kLeastFrameBytes;
-    if (!crumbs) foreseen.emplace_back(index, Foreseen(candidates[index], options));
+    const double chunk_bytes = options.bytes / candidates[index].schedule.chunks_per_rank();
+    const double slices = options.slice_bytes > 0 ? chunk_bytes / options.slice_bytes : 0;
+    const bool of_slices = candidates[index].schedule.steps() == Steps::by_time_of_slices;
+    if (of_slices ? slices > kLeastOfSlice && slices <= 1 : !is_crumbs(candidates[index], chunk_bytes))
+      foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
   const bool flat = std::ranges::none_of(foreseen, [](const auto& one) { return one.second.has_closed(); });
   const double slices = std::accumulate(foreseen.begin(), foreseen.end(), 0.0,
@@ -465,9 +485,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
     const bool known = a.second.has_closed();
     if (known != b.second.has_closed()) return known;
     if (a.second.comes_first() != b.second.comes_first()) return a.second.comes_first();
-    const double a_us = a.second.closed().time_us * (a.second.by_time() ? kByTimeFirst : 1);
-    const double b_us = b.second.closed().time_us * (b.second.by_time() ? kByTimeFirst : 1);
-    return a_us < b_us;
+    return a.second.promised_us() < b.second.promised_us();
   });
   std::vector<Prediction> predictions;
   Predictor predictor;

@@ -150,6 +150,27 @@ TEST_CASE("chunks that have far to go leave early, so that none comes long after
   }
 }
 
+TEST_CASE("more data leaves in more frames of an order by time, so that chunks are no longer than a slice") {
+  const topology::Topology machine = topology::preset("2*z52");
+  const auto candidates = portfolio::candidates(machine, Collective::broadcast, 0);
+  const portfolio::Pipeline pipeline;
+  for (const std::size_t mib : {512, 1024}) {
+    const std::size_t bytes = mib << 20;
+    const auto best = portfolio::predict(candidates, bytes, 1, pipeline).front();
+    const portfolio::Candidate& chosen = candidates[best.candidate];
+    const auto bounds =
+        compose::bounds(machine, topology::cluster_of(machine), Collective::broadcast, 0, static_cast<double>(bytes));
+    INFO(chosen.name << " for " << mib << " MiB");
+    CHECK(best.time_us < 1.10 * bounds.front().us);
+    CHECK(chosen.frames == static_cast<int>(mib / 16));
+    CHECK(static_cast<double>(bytes) / chosen.schedule.chunks_per_rank() <= pipeline.slice_bytes);
+    const auto proved = chosen.schedule.composite();
+    REQUIRE(proved);
+    CHECK((*proved)->order != nullptr);
+    CHECK_NOTHROW(schedule::verify(*chosen.schedule));
+  }
+}
+
 TEST_CASE("sums wait for one another hardly more than copies do") {
   // Sums of the farther socket share one link with what returns to the root's host.
   const topology::Topology machine = topology::preset("3*pcie8");

@@ -36,9 +36,8 @@ struct KindIndex {
   LocalIndex home_in, home_out;  // only if the kind has entries
 };
 
-// The index of a kind of host, made when it is first asked for: many composites
-// share a kind, and of many kinds the indices took most of the time of a plan. A copy of the kind may be changed, so it
-// makes its own.
+// The index of a kind of host, made when it is first asked for: many composites share a kind, and of many kinds the
+// indices took most of the time of a plan. A copy of the kind may be changed, so it makes its own.
 class IndexOfKind {
  public:
   IndexOfKind() = default;

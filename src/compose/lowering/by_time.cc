@@ -4,24 +4,21 @@
 #include <utility>
 
 #include "compose/lowering/expand.h"
-#include "schedule/simulation/simulate.h"
 #include "schedule/simulation/steps_by_time.h"
 
 namespace sccl::compose {
 namespace {
 
-// Orders that are good for chunks of one lane are good for longer ones, and not the other way round.
-constexpr double kChunkBytes = schedule::kLaneBytes;
 constexpr Step kNoStep = -1;
 
 }  // namespace
 
-Ordered order_by_time(const Composite& composite) {
+Ordered order_by_time(const Composite& composite, double chunk_bytes) {
   schedule::Schedule flat = expand_without_rounds(composite);
   // Trees of all ranks are deep, and frames tell little about when their chunks should begin.
   const bool deep = composite.hosts.size() == 1 && composite.collective != Collective::allreduce;
   const auto urgency = deep ? schedule::Urgency::longest_way : schedule::Urgency::first_step;
-  const std::vector<Step> steps = schedule::steps_by_time(flat, kChunkBytes, urgency).steps;
+  const std::vector<Step> steps = schedule::steps_by_time(flat, chunk_bytes, urgency).steps;
   const auto ranks = static_cast<std::size_t>(flat.ranks);
   auto order = std::make_shared<Order>();
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compose/form/composite.h"
+#include "schedule/simulation/simulate.h"
 
 namespace sccl::compose {
 
@@ -10,9 +11,14 @@ struct Ordered {
   schedule::Schedule flat;  // the flat form of the composite with this order
 };
 
-// The steps that schedule::steps_by_time() gives to the flat form. No order where a rank gets a chunk twice, as on a
-// detour to a port: an order has no place for that. The composite must have passed verify() and have no order. A pure
-// function of its argument; O(n log n) for n = sends of the flat form.
-Ordered order_by_time(const Composite& composite);
+// Orders that are good for chunks of one lane are good for longer ones, and not the other way round. A chunk of several
+// slices takes them one after the other, each after those of all other chunks: then orders are of little use.
+inline constexpr double kChunkOfLane = schedule::kLaneBytes;
+inline constexpr double kChunkOfSlice = 128 * 1024;
+
+// The steps that schedule::steps_by_time() gives to the flat form, for chunks of this length. No order where a rank
+// gets a chunk twice, as on a detour to a port: an order has no place for that. The composite must have passed verify()
+// and have no order. A pure function of its argument; O(n log n) for n = sends of the flat form.
+Ordered order_by_time(const Composite& composite, double chunk_bytes = kChunkOfLane);
 
 }  // namespace sccl::compose

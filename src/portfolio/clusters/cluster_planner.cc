@@ -8,10 +8,8 @@
 namespace sccl::portfolio {
 
 ClusterPlanner::ClusterPlanner(const topology::Topology& topology) : hosts_(topology) {
-  const topology::Cluster cluster = topology::cluster_of(topology);
-  if (const auto islands = topology::split_into_islands(topology, cluster))
-    islands_ =
-        std::make_unique<CompositePlanner>(*islands, std::make_shared<const topology::Topology>(topology), cluster);
+  if (const auto islands = topology::split_into_islands(topology, hosts_.cluster()))
+    islands_ = std::make_unique<CompositePlanner>(*islands, hosts_.topology(), hosts_.cluster());
 }
 
 std::vector<CompositeCandidate> ClusterPlanner::candidates(Collective collective, Rank root) {

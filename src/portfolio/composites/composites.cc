@@ -27,6 +27,7 @@ using compose::Meeting, compose::Shape;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+constexpr int kTimesFrames[] = {2, 4};             // of an order by time, for more data
 constexpr int kManyFrames = 16;                    // use the turns of hosts evenly together, if not each by itself
 constexpr int kShortRing = 4;                      // hosts
 constexpr int kPacesAcross[] = {0, 2, 8, 16, 64};  // of compose::kMostPace
@@ -39,7 +40,7 @@ bool passes_whole(Collective collective) {
 
 }  // namespace
 
-std::string CompositeCandidate::name() const { return composite->name + (steps == Steps::by_time ? "-by-time" : ""); }
+std::string CompositeCandidate::name() const { return composite->name + (has_order(steps) ? "-by-time" : ""); }
 
 CompositePlanner::CompositePlanner(const topology::Topology& topology)
     : topology_(std::make_shared<topology::Topology>(topology)),
@@ -189,6 +190,29 @@ std::vector<int> roots_beside_leaves(const compose::Tier& tier) {
   return {members.begin(), members.end() - std::ranges::max(tier.leaves)};
 }
 
+std::string frames_in_name(const compose::Composite& composite) {
+  return fmt::format("/{}/{}", composite.frames, composite.frame_steps);
+}
+
+// An order by time is good for chunks of one slice, so that more data needs more frames. What the root's host does with
+// the first frames it does again with the next ones: the same loads, in shorter chunks.
+compose::Composite in_more_frames(compose::Composite composite, int times) {
+  composite.name.resize(composite.name.size() - frames_in_name(composite).size());
+  composite.frames *= times;
+  composite.chunks_per_rank *= times;
+  composite.name += frames_in_name(composite);
+  return composite;
+}
+
+compose::Cost in_more_frames(compose::Cost cost, int times, int frame_steps) {
+  cost.frames *= times;
+  cost.steps_of_frames = (cost.frames - 1) * frame_steps;
+  cost.chunk_per_byte /= times;
+  cost.messages_between_hosts *= times;
+  cost.messages_on_host *= times;
+  return cost;
+}
+
 // Nothing returns to the root's host.
 compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
@@ -311,7 +335,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                variant.by_turns ? "turns-" : "", variant.all_nics ? "nics-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
   if (variant.frames.staggered) {
-    composite.name += fmt::format("/{}/{}", variant.frames.frames, variant.frames.steps);
+    composite.name += frames_in_name(composite);
   } else {
     if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
     if (variant.forest == nullptr && variant.frames.steps != 1 && variant.frames.frames > 1)
@@ -328,7 +352,14 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (variant.leaves) cost.waiting_us_per_byte = of_leaves;
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
-  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order, shares_});
+  const auto push = [&](const compose::Composite& one, const compose::Cost& its_cost, Steps steps) {
+    result.push_back({compose::Verified(one, *verifier_), its_cost, steps, shares_});
+  };
+  push(composite, cost, variant.frames.order);
+  if (variant.forest == nullptr || variant.frames.order != Steps::by_time) return;
+  for (const int times : kTimesFrames)
+    push(in_more_frames(composite, times), in_more_frames(cost, times, composite.frame_steps),
+         Steps::by_time_of_slices);
 }
 
 bool CompositePlanner::is_worthwhile_here(Shape shape, Collective collective, bool racks) const {

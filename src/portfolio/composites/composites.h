@@ -57,6 +57,9 @@ class CompositePlanner {
   compose::CostModel& costs() { return *costs_; }
   const std::shared_ptr<const compose::HostShares>& shares() const { return shares_; }
 
+  const std::shared_ptr<const topology::Topology>& topology() const { return topology_; }
+  const topology::Cluster& cluster() const { return *cluster_; }
+
  private:
   struct Forest;
   struct Variant;

@@ -52,8 +52,9 @@ void FlatForm::make() const {
   if (!state_->composite || state_->made.load(std::memory_order_acquire)) return;  // pairs with the store below
   const std::lock_guard lock(state_->making);
   if (state_->made.load(std::memory_order_relaxed)) return;  // stored under the lock
-  if (state_->steps == Steps::by_time) {
-    compose::Ordered made = compose::order_by_time(**state_->composite);
+  if (has_order(state_->steps)) {
+    compose::Ordered made = compose::order_by_time(
+        **state_->composite, state_->steps == Steps::by_time ? compose::kChunkOfLane : compose::kChunkOfSlice);
     state_->order = std::move(made.order);
     state_->schedule = std::move(made.flat);
   } else {

@@ -16,8 +16,10 @@ namespace sccl::portfolio {
 std::size_t memory_bytes(const schedule::Schedule& schedule);
 
 // Whether a composite's sends keep their steps, or get an order by time (compose/lowering/by_time.h) when it is first
-// needed.
-enum class Steps : std::uint8_t { of_frames, by_time };
+// needed: by time for chunks of a lane or more, or for chunks of a whole slice.
+enum class Steps : std::uint8_t { of_frames, by_time, by_time_of_slices };
+
+inline bool has_order(Steps steps) { return steps != Steps::of_frames; }
 
 // The composite with this order; or `known` itself, and one line of the log, if the order is not proved. A pure
 // function of its arguments, so that all ranks go on with the same one.
