@@ -156,8 +156,8 @@ TEST_CASE("large buffers take the time of the busiest level, in closed form and 
       for (const std::size_t index : sccl_test::by_closed_form(all, bytes, options.slice_bytes)) {
         const compose::Verified& composite = all[index].composite;
         const compose::Cost& cost = all[index].cost;
-        if (portfolio::has_order(all[index].steps)) continue;  // its flat form has an order of its own
-        if (composite->kinds.front()->has_entries()) continue;        // its unlike chunks are even on average only
+        if (portfolio::has_order(all[index].steps)) continue;   // its flat form has an order of its own
+        if (composite->kinds.front()->has_entries()) continue;  // its unlike chunks are even on average only
         if (simulated++ == kSimulated) break;
         const double outer_us = cost.network_us_per_byte * bytes;
         const double inner_us = cost.host_us_per_byte * bytes;

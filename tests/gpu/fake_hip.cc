@@ -191,14 +191,16 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
   const auto found = numbers.find(attribute);
   return found == numbers.end() ? fake::kInvalidValue : cuDeviceGetAttribute(value, found->second, device);
 }
-int hipGetDevice(int* device) {
-  if (cuCtxGetDevice(device) != 0) *device = 0;
-  return 0;
-}
 int hipSetDevice(int device) {
   void* context = nullptr;
   cuDevicePrimaryCtxRetain(&context, device);
   return cuCtxSetCurrent(context);
+}
+// Every thread begins with device 0.
+int hipGetDevice(int* device) {
+  if (cuCtxGetDevice(device) == 0) return 0;
+  *device = 0;
+  return hipSetDevice(0);
 }
 int hipDeviceEnablePeerAccess(int owner, unsigned flags) {
   void* context = nullptr;

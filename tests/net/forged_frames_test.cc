@@ -250,9 +250,13 @@ TEST_CASE("strangers are dropped, and ranks meet all the same") {
           other.blobs = world.blobs;
           other.written = 1;
           forger = std::make_unique<Forger>(other, engine);
-          forger->connect();
-          forger->send(greeting);
-          for (int turn = 0; turn < 1000; ++turn) forger->progress();
+          try {
+            forger->connect();
+            forger->send(greeting);
+            for (int turn = 0; turn < 1000; ++turn) forger->progress();
+          } catch (const sccl::Error&) {
+            // The ranks have met before, and nobody listens any more.
+          }
         }
         const auto schedule = planners::find("one-hop")->plan(topology::host(2), Collective::allreduce, 0);
         const schedule::Program program = schedule::prepare(*schedule, device::kSlotCount);
