@@ -56,7 +56,7 @@ constexpr int kMostByTime = 2;
 // Chunks in the order of frames queue more, which the closed form does not know: the order by time comes first where
 // its closed form is no longer than the other one divided by this. Simulations of the others then end soon.
 constexpr double kByTimeFirst = 0.99;
-constexpr double kOfSlicesNext = 0.995;
+constexpr double kOfSlicesNext = 0.995;  // then orders for chunks of a whole slice
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
@@ -155,7 +155,13 @@ bool on_a_network(const topology::Topology& topology) {
                      [](const topology::Link& link) { return link.link_class == topology::LinkClass::net; });
 }
 
-bool is_crumbs(const Candidate& one, double chunk_bytes) { return one.frames > 1 && chunk_bytes < kLeastFrameBytes; }
+// Whether its chunks have a length for which it was made.
+bool is_for(const Candidate& one, const schedule::SimulationOptions& options) {
+  const double chunk_bytes = options.bytes / one.schedule.chunks_per_rank();
+  if (one.schedule.steps() == Steps::by_time_of_slices)
+    return chunk_bytes > kLeastOfSlice * options.slice_bytes && chunk_bytes <= options.slice_bytes;
+  return one.frames <= 1 || chunk_bytes >= kLeastFrameBytes;
+}
 
 double slices_in_all(const FlatForm& schedule, const schedule::SimulationOptions& options) {
   const auto sends = static_cast<double>(schedule.sends());
@@ -469,11 +475,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
   std::vector<std::pair<std::size_t, Foreseen>> foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
-    const double chunk_bytes = options.bytes / candidates[index].schedule.chunks_per_rank();
-    const double slices = options.slice_bytes > 0 ? chunk_bytes / options.slice_bytes : 0;
-    const bool of_slices = candidates[index].schedule.steps() == Steps::by_time_of_slices;
-    if (of_slices ? slices > kLeastOfSlice && slices <= 1 : !is_crumbs(candidates[index], chunk_bytes))
-      foreseen.emplace_back(index, Foreseen(candidates[index], options));
+    if (is_for(candidates[index], options)) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
   const bool flat = std::ranges::none_of(foreseen, [](const auto& one) { return one.second.has_closed(); });
   const double slices = std::accumulate(foreseen.begin(), foreseen.end(), 0.0,

@@ -191,22 +191,24 @@ std::vector<int> roots_beside_leaves(const compose::Tier& tier) {
 }
 
 std::string frames_in_name(const compose::Composite& composite) {
-  return fmt::format("/{}/{}", composite.frames, composite.frame_steps);
+  if (composite.staggered) return fmt::format("/{}/{}", composite.frames, composite.frame_steps);
+  if (composite.frames == 1) return "";
+  return composite.frame_steps == 1 ? fmt::format("/{}", composite.frames)
+                                    : fmt::format("/{}x{}", composite.frames, composite.frame_steps);
 }
 
 // An order by time is good for chunks of one slice, so that more data needs more frames. What the root's host does with
 // the first frames it does again with the next ones: the same loads, in shorter chunks.
 compose::Composite in_more_frames(compose::Composite composite, int times) {
-  composite.name.resize(composite.name.size() - frames_in_name(composite).size());
   composite.frames *= times;
   composite.chunks_per_rank *= times;
-  composite.name += frames_in_name(composite);
   return composite;
 }
 
-compose::Cost in_more_frames(compose::Cost cost, int times, int frame_steps) {
-  cost.frames *= times;
-  cost.steps_of_frames = (cost.frames - 1) * frame_steps;
+compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& composite) {
+  const int times = composite.frames / cost.frames;
+  cost.frames = composite.frames;
+  cost.steps_of_frames = (cost.frames - 1) * composite.frame_steps;
   cost.chunk_per_byte /= times;
   cost.messages_between_hosts *= times;
   cost.messages_on_host *= times;
@@ -334,13 +336,8 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
                                                 : "",
                                variant.by_turns ? "turns-" : "", variant.all_nics ? "nics-" : "", way, shape);
   if (level->steps > 0) composite.name += "+" + level->name;
-  if (variant.frames.staggered) {
-    composite.name += frames_in_name(composite);
-  } else {
-    if (variant.frames.frames > 1) composite.name += fmt::format("/{}", variant.frames.frames);
-    if (variant.forest == nullptr && variant.frames.steps != 1 && variant.frames.frames > 1)
-      composite.name += fmt::format("x{}", variant.frames.steps);
-  }
+  const std::string without_frames = composite.name;
+  composite.name += frames_in_name(composite);
   if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   if (variant.forest != nullptr) add_root_forest(composite, variant.forest->trees);  // the dearest part of a candidate
   if (!compose::fault_between_networks(composite, *cluster_).empty()) return;        // a shape that needs other paths
@@ -352,14 +349,15 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     if (variant.leaves) cost.waiting_us_per_byte = of_leaves;
     if (passes_whole(variant.collective)) cost.one_depth = !composite.at_root || !composite.at_root->has_returns();
   }
-  const auto push = [&](const compose::Composite& one, const compose::Cost& its_cost, Steps steps) {
-    result.push_back({compose::Verified(one, *verifier_), its_cost, steps, shares_});
-  };
-  push(composite, cost, variant.frames.order);
-  if (variant.forest == nullptr || variant.frames.order != Steps::by_time) return;
-  for (const int times : kTimesFrames)
-    push(in_more_frames(composite, times), in_more_frames(cost, times, composite.frame_steps),
-         Steps::by_time_of_slices);
+  std::vector<compose::Composite> more;
+  if (variant.forest != nullptr && variant.frames.order == Steps::by_time)
+    for (const int times : kTimesFrames) more.push_back(in_more_frames(composite, times));
+  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order, shares_});
+  for (compose::Composite& one : more) {
+    one.name = without_frames + frames_in_name(one);
+    const compose::Cost its_cost = in_more_frames(cost, one);
+    result.push_back({compose::Verified(std::move(one), *verifier_), its_cost, Steps::by_time_of_slices, shares_});
+  }
 }
 
 bool CompositePlanner::is_worthwhile_here(Shape shape, Collective collective, bool racks) const {
