@@ -1,14 +1,17 @@
 // Events in order of time; events of equal time in the order in which they were added.
 //
-// Simulated collectives are symmetric: thousands of events have the same time. Such events share a bucket, and only the
-// different times are sorted.
+// A calendar: time ahead is cut into days of equal length, and an event is put into its day without a look at others.
+// Only the events of the day that begins are sorted, and these are few. Events behind the last day wait in one list
+// until all days are over; then a new calendar begins at the first of them. Against a heap of times this saves the way
+// through its levels, each of which waits for memory.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <utility>
 #include <vector>
 
 #include "schedule/simulation/least_heap.h"
@@ -18,113 +21,208 @@ namespace sccl::schedule {
 template <typename Event>
 class EventQueue {
  public:
-  using Time = double;  // whole numbers, so that equal times have equal bits
+  using Time = double;  // whole numbers from 0 on
 
-  EventQueue() : table_(kLeastTable) {}
+  EventQueue() { days_.fill({}); }
 
   void add(Time time, const Event& event) {
-    if (time != recent_time_) {
-      recent_bucket_ = bucket_of(time);
-      recent_time_ = time;
+    if (time < day_end_) {
+      add_to_today(time, event);
+      return;
     }
-    buckets_[recent_bucket_].push_back(event);
+    longest_wait_ = std::max(longest_wait_, time - now_);
+    const int entry = take_entry(time, event);
+    if (const Time day = (time - begin_) * days_per_time_; day < kDays)
+      add_to_day(static_cast<std::size_t>(day), entry);
+    else
+      append(later_, entry);
   }
 
   // Calls handle(time, event) for every event until `last`, including events added while handling. No event may be
   // added for a past time. True if no event is left. Handling may lower `last`.
   template <typename Handle>
   bool run_until(const Time& last, Handle handle) {
-    while (!times_.empty()) {
-      const Pending first = times_.top();
-      if (first.time > last) return false;
-      times_.pop();
-      // By index: handling an event may add to this bucket, or may reallocate the list of buckets.
-      for (std::size_t i = 0; i < buckets_[first.bucket].size(); ++i)
-        handle(first.time, Event(buckets_[first.bucket][i]));
-      buckets_[first.bucket].clear();
-      erase(first.time);
-      unused_.push_back(first.bucket);
-      if (recent_time_ == first.time) recent_time_ = kNoTime;
+    while (next_today_ < today_.size() || !added_today_.empty() || begin_next_day()) {
+      const bool added = next_today_ == today_.size() ||
+                         (!added_today_.empty() && added_today_.top().item.time < today_[next_today_].time);
+      const Item one = added ? added_today_.top().item : today_[next_today_];
+      if (one.time > last) return false;
+      added ? added_today_.pop() : void(++next_today_);
+      now_ = one.time;
+      handle(one.time, one.event);
     }
     return true;
   }
 
  private:
-  struct Pending {
-    Time time = 0;
-    std::size_t bucket = 0;
+  struct Item {
+    Time time;
+    Event event;
+  };
+  // Of a day or of what is later: entries in the order in which they were added.
+  struct Entry {
+    Item item;
+    int next;
+  };
+  static constexpr int kNone = -1;
+  struct List {
+    int first = kNone;
+    int last = kNone;
+  };
+  // Added for the day that has begun; those of equal time by number.
+  struct Added {
+    Item item;
+    std::uint64_t number;
   };
   struct Earlier {
-    bool operator()(const Pending& a, const Pending& b) const { return a.time < b.time; }
-  };
-  static constexpr Time kNoTime = std::numeric_limits<Time>::quiet_NaN();  // equals nothing
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  static constexpr std::size_t kLeastTable = 64;  // a power of two
-  struct Place {
-    Time time = 0;
-    std::size_t bucket = kNone;
+    bool operator()(const Added& a, const Added& b) const {
+      return a.item.time < b.item.time || (a.item.time == b.item.time && a.number < b.number);
+    }
   };
 
-  // Where the search for a time begins.
-  std::size_t home(Time time) const {
-    const auto bits = std::bit_cast<std::uint64_t>(time) * 0x9e3779b97f4a7c15u;
-    return static_cast<std::size_t>(bits >> 32) & (table_.size() - 1);
-  }
-  std::size_t after(std::size_t place) const { return (place + 1) & (table_.size() - 1); }
+  static constexpr std::size_t kWord = 64;
+  static constexpr std::size_t kDays = 2048;
+  static constexpr double kWaits = 4;            // the longest waits that a calendar is for, at first
+  static constexpr std::size_t kMuchSorted = 8;  // events a day: shorter days are better
+  static constexpr std::size_t kFew = 32;
 
-  // Open addressing: the library's map allocates for every new time, in a sixth of a simulation's time.
-  std::size_t bucket_of(Time time) {
-    std::size_t place = home(time);
-    for (; table_[place].bucket != kNone; place = after(place))
-      if (table_[place].time == time) return table_[place].bucket;
-    const std::size_t bucket = take_bucket();
-    table_[place] = {time, bucket};
-    times_.push({time, bucket});
-    if (++used_ * 2 > table_.size()) grow();
-    return bucket;
+  void add_to_today(Time time, const Event& event) {
+    if (added_today_.empty() && (next_today_ == today_.size() || today_.back().time <= time))
+      today_.push_back({time, event});
+    else
+      added_today_.push({{time, event}, number_++});
   }
 
-  // Places behind it move up, so that no search ends at the gap.
-  void erase(Time time) {
-    std::size_t gap = home(time);
-    while (table_[gap].time != time) gap = after(gap);
-    for (std::size_t place = after(gap); table_[place].bucket != kNone; place = after(place)) {
-      const std::size_t mask = table_.size() - 1;
-      const bool may_move = ((place - home(table_[place].time)) & mask) >= ((place - gap) & mask);
-      if (may_move) table_[std::exchange(gap, place)] = table_[place];
+  void add_to_day(std::size_t day, int entry) {
+    append(days_[day], entry);
+    busy_[day / kWord] |= std::uint64_t{1} << day % kWord;
+  }
+
+  void append(List& list, int entry) {
+    entries_[static_cast<std::size_t>(entry)].next = kNone;
+    (list.last == kNone ? list.first : entries_[static_cast<std::size_t>(list.last)].next) = entry;
+    list.last = entry;
+  }
+
+  int take_entry(Time time, const Event& event) {
+    if (unused_ == kNone) {
+      entries_.push_back({{time, event}, kNone});
+      return static_cast<int>(entries_.size()) - 1;
     }
-    table_[gap] = {};
-    --used_;
+    const int entry = unused_;
+    Entry& of = entries_[static_cast<std::size_t>(entry)];
+    unused_ = of.next;
+    of.item = {time, event};
+    return entry;
   }
 
-  void grow() {
-    std::vector<Place> old(table_.size() * 2);
-    old.swap(table_);
-    for (const Place& one : old) {
-      if (one.bucket == kNone) continue;
-      std::size_t place = home(one.time);
-      while (table_[place].bucket != kNone) place = after(place);
-      table_[place] = one;
+  // False if no event is left.
+  bool begin_next_day() {
+    std::size_t day = next_busy_day();
+    if (day == kDays) {
+      if (later_.first == kNone) return false;
+      begin_calendar();
+      day = next_busy_day();
+    }
+    busy_[day / kWord] &= ~(std::uint64_t{1} << day % kWord);
+    word_ = day / kWord;
+    day_end_ = begin_ + static_cast<Time>(day + 1) / days_per_time_;
+    take_events(days_[day]);
+    return true;
+  }
+
+  std::size_t next_busy_day() {
+    for (; word_ < busy_.size(); ++word_)
+      if (busy_[word_] != 0) return word_ * kWord + static_cast<std::size_t>(std::countr_zero(busy_[word_]));
+    return kDays;
+  }
+
+  // Takes all events of the day and sorts them.
+  void take_events(List& day) {
+    today_.clear();
+    next_today_ = 0;
+    bool sorted = true;
+    int entry = day.first;
+    while (entry != kNone) {
+      Entry& of = entries_[static_cast<std::size_t>(entry)];
+      sorted = sorted && (today_.empty() || today_.back().time <= of.item.time);
+      today_.push_back(of.item);
+      const int next = of.next;
+      of.next = unused_;
+      unused_ = entry;
+      entry = next;
+    }
+    day = {};
+    ++days_begun_;
+    if (!sorted) sort_today();
+  }
+
+  // Of few events the library's sort takes longer, and it allocates.
+  void sort_today() {
+    sorted_events_ += today_.size();
+    if (today_.size() > kFew) {
+      std::stable_sort(today_.begin(), today_.end(), [](const Item& a, const Item& b) { return a.time < b.time; });
+      return;
+    }
+    for (std::size_t i = 1; i < today_.size(); ++i) {
+      const Item one = today_[i];
+      std::size_t gap = i;
+      for (; gap > 0 && one.time < today_[gap - 1].time; --gap) today_[gap] = today_[gap - 1];
+      today_[gap] = one;
     }
   }
 
-  std::size_t take_bucket() {
-    if (unused_.empty()) {
-      buckets_.emplace_back();
-      return buckets_.size() - 1;
+  // At the first of what is later, which is put into its days.
+  void begin_calendar() {
+    Time first = entries_[static_cast<std::size_t>(later_.first)].item.time;
+    std::size_t waiting = 0;
+    for (int entry = later_.first; entry != kNone; entry = entries_[static_cast<std::size_t>(entry)].next, ++waiting)
+      first = std::min(first, entries_[static_cast<std::size_t>(entry)].item.time);
+    choose_days(waiting);
+    begin_ = first;
+    word_ = 0;
+    List before = later_;
+    later_ = {};
+    while (before.first != kNone) {
+      const int entry = before.first;
+      before.first = entries_[static_cast<std::size_t>(entry)].next;
+      const Time day = (entries_[static_cast<std::size_t>(entry)].item.time - begin_) * days_per_time_;
+      if (day < kDays)
+        add_to_day(static_cast<std::size_t>(day), entry);
+      else
+        append(later_, entry);
     }
-    const std::size_t bucket = unused_.back();
-    unused_.pop_back();
-    return bucket;
   }
 
-  LeastHeap<Pending, Earlier> times_;
-  std::vector<Place> table_;  // the bucket of each time in times_, and of the time that is handled
-  std::size_t used_ = 0;      // places of table_
-  std::vector<std::vector<Event>> buckets_;
-  std::vector<std::size_t> unused_;
-  Time recent_time_ = kNoTime;  // of the last event that was added
-  std::size_t recent_bucket_ = 0;
+  // Powers of two, so that no product is rounded. Shorter days where many events of a day were sorted; longer ones
+  // where more events wait behind the calendar than it has days.
+  void choose_days(std::size_t waiting) {
+    if (days_begun_ <= 1)
+      days_per_time_ = std::exp2(std::floor(std::log2(kDays / (kWaits * std::max(longest_wait_, 1.0)))));
+    else if (sorted_events_ > kMuchSorted * days_begun_)
+      days_per_time_ *= 2;
+    else if (waiting > kDays)
+      days_per_time_ /= 2;
+    sorted_events_ = days_begun_ = 0;
+  }
+
+  Time begin_ = 0;
+  Time days_per_time_ = 1;
+  Time day_end_ = 0;  // of today
+  Time now_ = 0;
+  Time longest_wait_ = 0;  // of all events, from when they were added on
+  std::vector<Entry> entries_;
+  int unused_ = kNone;  // the first of a list
+  std::array<List, kDays> days_;
+  std::array<std::uint64_t, kDays / kWord> busy_{};  // a bit for each day that has events
+  std::size_t word_ = 0;                             // of the day that began last
+  List later_;                                       // behind the last day
+  std::vector<Item> today_;                          // in order of time
+  std::size_t next_today_ = 0;
+  LeastHeap<Added, Earlier> added_today_;
+  std::uint64_t number_ = 0;
+  std::size_t days_begun_ = 0;     // of this calendar
+  std::size_t sorted_events_ = 0;  // of these days, if they were not in order
 };
 
 }  // namespace sccl::schedule
