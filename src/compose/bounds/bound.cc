@@ -25,6 +25,7 @@ constexpr int kMostPartRanks = 16;
 constexpr int kMostPartSwitches = 3;
 constexpr std::size_t kMostOnTheWay = 80;  // nodes
 constexpr int kMostKinds = 8;
+constexpr double kRounded = 1e-9;  // what is rounded where rates are added and taken away again; also in GB/s
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -299,34 +300,73 @@ class Bounds {
     return result;
   }
 
+  // What enters and leaves sets of a host's nodes. From one set to the next in the order of their numbers two nodes
+  // change sides on average, and only their links are looked at.
+  class Cuts {
+   public:
+    Cuts(const topology::Topology& links, const std::vector<Capacity>& outside)
+        : leaving_(at(links.nodes())), entering_(at(links.nodes())), outside_(outside) {
+      for (const topology::Link& link : links.links) {
+        leaving_[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
+        entering_[at(link.dst)].emplace_back(link.src, link.gbytes_per_s);
+      }
+    }
+
+    const Capacity& go_to(unsigned set) {
+      for (unsigned changed = set_ ^ set; changed != 0; changed &= changed - 1) change_side(std::countr_zero(changed));
+      return capacity_;
+    }
+
+    // Without what was rounded on the way to the set.
+    Capacity exact() const {
+      Cuts afresh(*this);
+      afresh.set_ = 0;
+      afresh.capacity_ = {};
+      return afresh.go_to(set_);
+    }
+
+   private:
+    void change_side(int node) {
+      const bool here = (set_ >> node & 1) != 0;
+      const double sign = here ? -1 : 1;
+      for (const auto& [other, rate] : leaving_[at(node)])
+        (inside(other) ? capacity_.in : capacity_.out) += signed_rate(inside(other), sign, rate);
+      for (const auto& [other, rate] : entering_[at(node)])
+        (inside(other) ? capacity_.out : capacity_.in) += signed_rate(inside(other), sign, rate);
+      capacity_.in += sign * outside_[at(node)].in;
+      capacity_.out += sign * outside_[at(node)].out;
+      set_ ^= 1u << node;
+    }
+    bool inside(int node) const { return (set_ >> node & 1) != 0; }
+    // A link to a node inside no longer crosses when its other end enters the set.
+    static double signed_rate(bool other_inside, double sign, double rate) {
+      return other_inside ? -sign * rate : sign * rate;
+    }
+
+    std::vector<std::vector<std::pair<int, double>>> leaving_, entering_;  // by node: other ends and rates
+    const std::vector<Capacity>& outside_;
+    unsigned set_ = 0;
+    Capacity capacity_;
+  };
+
   void parts_of(std::size_t host, bool has_root, Bound& best) {
     const topology::Topology& links = cluster_.kinds[at(cluster_.kind_of[host])];
     if (links.ranks > kMostPartRanks || links.switches > kMostPartSwitches || links.ranks < 3) return;
     const int nodes = links.nodes();
-    // Rates between nodes, and from a device or a switch to everything outside of the host.
-    std::vector<std::vector<std::pair<int, double>>> next(at(nodes));
-    for (const topology::Link& link : links.links) next[at(link.src)].emplace_back(link.dst, link.gbytes_per_s);
     const std::vector<Capacity> outside = rates_to_outside(host);
+    Cuts cuts(links, outside);
     const unsigned sets = 1u << nodes;
     const unsigned rank_mask = (1u << links.ranks) - 1;
     for (unsigned set = 1; set < sets; ++set) {
+      const Capacity& about = cuts.go_to(set);
       const int inside = std::popcount(set & rank_mask);
       if (inside < 2 || inside == links.ranks) continue;
-      Capacity capacity;
-      for (int node = 0; node < nodes; ++node) {
-        const bool here = (set >> node & 1) != 0;
-        for (const auto& [other, rate] : next[at(node)]) {
-          const bool there = (set >> other & 1) != 0;
-          if (here && !there) capacity.out += rate;
-          if (!here && there) capacity.in += rate;
-        }
-        if (here) {
-          capacity.in += outside[at(node)].in;
-          capacity.out += outside[at(node)].out;
-        }
-      }
       const bool root_inside = has_root && (set >> cluster_.local_of[at(root_)] & 1) != 0;
-      const double time = us(demand(collective_, inside, topology_.ranks, root_inside), capacity);
+      const Demand wanted = demand(collective_, inside, topology_.ranks, root_inside);
+      const bool crossed = about.in > kRounded && about.out > kRounded;
+      if (crossed && us(wanted, about) <= best.us * (1 - kRounded)) continue;
+      const Capacity capacity = cuts.exact();
+      const double time = us(wanted, capacity);
       if (time <= best.us) continue;
       best = {time, fmt::format("{} devices of the host of rank {}: {:.5g} GB/s in, {:.5g} out", inside,
                                 cluster_.hosts[host].front(), capacity.in, capacity.out)};
