@@ -26,20 +26,25 @@ TEST_CASE("no island passes data on to another one of its host, whatever the tre
       std::vector<int> host_of(static_cast<std::size_t>(2 * hosts));
       for (std::size_t island = 0; island < host_of.size(); ++island) host_of[island] = static_cast<int>(island / 2);
       const std::vector<compose::Tree> trees = compose::trees(shape, 2 * hosts);
-      if (trees.size() >= static_cast<std::size_t>(hosts)) continue;  // everyone is beside everyone
       std::vector<int> order(host_of.size());
       std::iota(order.begin(), order.end(), 0);
       for (const int root : {0, 1, hosts, 2 * hosts - 1}) {
-        const std::vector<int> placed = portfolio::islands_apart(order, root, trees, host_of);
+        const auto [placed, apart] =
+            portfolio::islands_apart(order, root, trees, host_of, portfolio::Returns::from_last);
         INFO(compose::name(shape) << " of " << hosts << " hosts, root " << root);
         CHECK(placed.front() == root);
         CHECK(std::ranges::is_permutation(placed, order));
+        CHECK(apart == (shape != compose::Shape::trees_2_deep));  // there everyone is beside everyone
+        if (!apart) continue;
+        CHECK(placed.back() / 2 != root / 2);  // it gives back to the root's devices
         CHECK(pairs_of_one_host(placed, trees) == 0);
       }
     }
 }
 
-TEST_CASE("islands of a single host stay where they are") {
-  const std::vector<int> order{1, 0};
-  CHECK(portfolio::islands_apart(order, 0, compose::trees(compose::Shape::ring, 2), {0, 0}) == std::vector<int>{0, 1});
+TEST_CASE("islands of a single host stay where they are, and are not apart") {
+  const auto [placed, apart] =
+      portfolio::islands_apart({1, 0}, 0, compose::trees(compose::Shape::ring, 2), {0, 0}, portfolio::Returns::none);
+  CHECK(placed == std::vector<int>{0, 1});
+  CHECK(!apart);
 }

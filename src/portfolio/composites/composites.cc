@@ -242,7 +242,11 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (of_islands() && passes_whole(variant.collective) && !variant.racks) {
     std::vector<int>& order = composite.tiers.front().groups.front();
     const int root = cluster_->host_of[at(composite.root)];
-    order = islands_apart(order, root, composite.tiers.front().shapes.at(static_cast<int>(order.size())), host_of_);
+    const auto& trees = composite.tiers.front().shapes.at(static_cast<int>(order.size()));
+    const bool forest = variant.forest != nullptr;
+    IslandsInOrder placed = islands_apart(order, root, trees, host_of_, forest ? Returns::from_last : Returns::none);
+    if (forest && !placed.apart) return;  // slower than its closed form tells, mostly by far
+    order = std::move(placed.order);
   }
   if (variant.outer != nullptr) {
     std::ranges::sort(composite.tiers.front().groups.front());  // the order in which its trees number hosts

@@ -9,19 +9,24 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Places {
  public:
-  Places(std::vector<int> order, std::span<const compose::Tree> trees, const std::vector<int>& host_of)
+  Places(std::vector<int> order, std::span<const compose::Tree> trees, const std::vector<int>& host_of, Returns returns)
       : order_(std::move(order)), host_of_(host_of), beside_(order_.size()) {
     for (const compose::Tree& tree : trees)
       for (int position = 1; position < tree.size(); ++position) {
         beside_[at(position)].push_back(tree.parent[at(position)]);
         beside_[at(tree.parent[at(position)])].push_back(position);
       }
+    if (returns == Returns::none) return;
+    beside_.front().push_back(size() - 1);
+    beside_.back().push_back(0);
   }
 
-  std::vector<int> apart() {
+  IslandsInOrder apart() {
+    bool all = true;
     for (int position = 1; position < size(); ++position)
       if (touches(position)) move(position);
-    return std::move(order_);
+    for (int position = 1; position < size(); ++position) all = all && !touches(position);
+    return {std::move(order_), all};
   }
 
  private:
@@ -53,11 +58,11 @@ class Places {
 
 }  // namespace
 
-std::vector<int> islands_apart(const std::vector<int>& order, int root, std::span<const compose::Tree> trees,
-                               const std::vector<int>& host_of) {
+IslandsInOrder islands_apart(const std::vector<int>& order, int root, std::span<const compose::Tree> trees,
+                             const std::vector<int>& host_of, Returns returns) {
   std::vector<int> from_root = order;
   std::rotate(from_root.begin(), std::ranges::find(from_root, root), from_root.end());
-  return Places(std::move(from_root), trees, host_of).apart();
+  return Places(std::move(from_root), trees, host_of, returns).apart();
 }
 
 }  // namespace sccl::portfolio
