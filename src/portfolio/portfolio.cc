@@ -42,7 +42,8 @@ constexpr int kMostPackedRoots = 8;                 // on a cluster: packing tre
 constexpr std::size_t kMostFramedSends = 130000;    // of one schedule: a second to lower
 constexpr std::size_t kMostSendsOfSlices = 260000;  // for gigabytes alone
 constexpr double kMostSimulatedSlices = 260000;     // of composites, whose closed form is a good estimate
-constexpr double kSlicesOfParts = 60000;            // of a composite in more slices: so many are simulated
+constexpr double kMostSlicesOfWhole = 150000;       // of a composite in more slices parts are simulated,
+constexpr double kSlicesOfParts = 60000;            // of about so many
 // A composite whose closed form is this many times the fastest is not simulated: the closed form mostly leaves out
 // that chunks queue, and counts latencies that overlap.
 constexpr double kHopeless = 2;
@@ -57,6 +58,7 @@ constexpr int kMostByTime = 2;
 // its closed form is no longer than the other one divided by this. Simulations of the others then end soon.
 constexpr double kByTimeFirst = 0.99;
 constexpr double kOfSlicesNext = 0.995;  // then orders for chunks of a whole slice
+constexpr double kAboutAsFast = 1.01;    // of such composites the one first that takes the least work
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
@@ -291,7 +293,7 @@ class Foreseen {
   double simulated_slices(double slice_bytes) const {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
-    return size().slices(options, kMostSimulatedSlices, kSlicesOfParts);
+    return size().slices(options, kMostSlicesOfWhole, kSlicesOfParts);
   }
   bool is_simulated(double slice_bytes) const { return simulated_slices(slice_bytes) <= kMostSimulatedSlices; }
 
@@ -309,7 +311,7 @@ class Foreseen {
     options.stop_after_us = limit_us;
     const double closed_us = cost_.time_us(options.bytes, slice_bytes);
     if (!is_simulated(slice_bytes)) return closed_us;
-    const SimulatedTime time = size().time(simulator, options, kMostSimulatedSlices, kSlicesOfParts);
+    const SimulatedTime time = size().time(simulator, options, kMostSlicesOfWhole, kSlicesOfParts);
     work += time.slices;
     return time.stopped ? std::max(closed_us, time.us) : time.us;
   }
@@ -398,8 +400,35 @@ class Predictor {
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
 
+using AllForeseen = std::vector<std::pair<std::size_t, Foreseen>>;
+
+// What simulations have shown, then by the closed form, and of forms of one composite that with an order by time; what
+// has no closed form last.
+bool is_before(const Foreseen& a, const Foreseen& b) {
+  if (a.has_closed() != b.has_closed()) return a.has_closed();
+  if (a.comes_first() != b.comes_first()) return a.comes_first();
+  return a.promised_us() < b.promised_us();
+}
+
+// In the order of is_before(); of those that promise to be about as fast the one first that takes the least work. Then
+// simulations of the others end soon, or need not begin.
+void put_most_promising_first(AllForeseen& foreseen) {
+  std::stable_sort(foreseen.begin(), foreseen.end(),
+                   [](const auto& a, const auto& b) { return is_before(a.second, b.second); });
+  for (auto first = foreseen.begin(); first != foreseen.end() && first->second.has_closed();) {
+    const Foreseen& fastest = first->second;
+    const auto last = std::find_if(first, foreseen.end(), [&](const auto& one) {
+      return !one.second.has_closed() || one.second.comes_first() != fastest.comes_first() ||
+             one.second.promised_us() > kAboutAsFast * fastest.promised_us();
+    });
+    std::stable_sort(first, last,
+                     [](const auto& a, const auto& b) { return a.second.least_work() < b.second.least_work(); });
+    first = last;
+  }
+}
+
 // Those that cannot be simulated are left to the predictor, which leaves them out.
-void look_briefly(std::vector<std::pair<std::size_t, Foreseen>>& foreseen) {
+void look_briefly(AllForeseen& foreseen) {
   for (auto& [index, one] : foreseen) try {
       one.look_briefly();
     } catch (const Error& error) {
@@ -473,7 +502,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, std::s
 }
 
 std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const schedule::SimulationOptions& options) {
-  std::vector<std::pair<std::size_t, Foreseen>> foreseen;
+  AllForeseen foreseen;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     if (is_for(candidates[index], options)) foreseen.emplace_back(index, Foreseen(candidates[index], options));
   }
@@ -481,14 +510,7 @@ std::vector<Prediction> predict(const std::vector<Candidate>& candidates, const 
   const double slices = std::accumulate(foreseen.begin(), foreseen.end(), 0.0,
                                         [](double sum, const auto& one) { return sum + one.second.slices(); });
   if (flat && slices > kMostFlatSlices) look_briefly(foreseen);
-  // The most promising first, so that few are simulated: what simulations have shown, then by the closed form, and of
-  // forms of one composite that with an order by time. What has no closed form last.
-  std::stable_sort(foreseen.begin(), foreseen.end(), [](const auto& a, const auto& b) {
-    const bool known = a.second.has_closed();
-    if (known != b.second.has_closed()) return known;
-    if (a.second.comes_first() != b.second.comes_first()) return a.second.comes_first();
-    return a.second.promised_us() < b.second.promised_us();
-  });
+  put_most_promising_first(foreseen);
   std::vector<Prediction> predictions;
   Predictor predictor;
   for (const auto& [index, one] : foreseen) {
