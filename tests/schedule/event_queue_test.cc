@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "base/splitmix.h"
 #include "schedule/simulation/least_heap.h"
@@ -16,9 +17,10 @@ TEST_CASE("events come in order of time, those of equal times in the order in wh
   std::mt19937 random(1);
   const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
   for (int round = 0; round < 500; ++round) {
-    const int times = 1 + below(300);  // few times collide often, many let the table grow
-    const double scale = round % 3 == 0 ? 1000003 : 1;
-    const double last = round % 5 == 0 ? 500 : std::numeric_limits<double>::infinity();
+    const int times = 1 + below(300);                  // few times collide often, many let the table grow
+    const double scales[] = {1, 1000003, 1, 1e13, 3};  // 1e13: sums are rounded
+    const double scale = scales[round % 5];
+    const double last = round % 7 == 0 ? 500 : std::numeric_limits<double>::infinity();
     schedule::EventQueue<int> queue;
     std::multimap<double, int> expected;
     int added = 0;
@@ -40,6 +42,18 @@ TEST_CASE("events come in order of time, those of equal times in the order in wh
     CHECK(ended == expected.empty());
     if (!ended) CHECK(expected.begin()->first > last);
   }
+}
+
+TEST_CASE("events that come never come last, and end") {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  schedule::EventQueue<int> queue;
+  for (const auto& [time, event] : {std::pair(kNever, 3), {0.0, 1}, {kNever, 4}, {1e9, 2}}) queue.add(time, event);
+  std::vector<int> seen;
+  CHECK(queue.run_until(kNever, [&](double now, int event) {
+    seen.push_back(event);
+    if (event == 3) queue.add(now, 5);
+  }));
+  CHECK(seen == std::vector<int>{1, 2, 3, 4, 5});
 }
 
 TEST_CASE("a heap gives what was put in, the least first, also where more is put in between") {

@@ -109,9 +109,10 @@ class Bounds {
     std::vector<Capacity> result(at(topology_.ranks));
     for (const auto& [ends, gbytes_per_s] : rates) {
       const auto [from, to] = ends;
+      const double own = gbytes_per_s;  // clang 14 lets no lambda take a part of a pair
       const auto beyond = [&](topology::Node node, double others) {
         const bool may_join = node >= topology_.ranks && (!disjoint || ranks_at[node].size() == 1);
-        return may_join ? std::min(gbytes_per_s, others) : gbytes_per_s;
+        return may_join ? std::min(own, others) : own;
       };
       if (from < topology_.ranks) result[at(from)].out += beyond(to, of_node_[at(to)].out - rate(to, from));
       if (to < topology_.ranks) result[at(to)].in += beyond(from, of_node_[at(from)].in - rate(to, from));

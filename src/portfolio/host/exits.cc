@@ -117,6 +117,7 @@ class Chooser {
           mixes.at(chunk.entries.size())
               .take([&](std::size_t other) { return suits(other, chunk); }, on_rails_ ? kTurnsEarly : 0);
       result.trees[one] = static_cast<int>(tree);
+      result.exits[one].reserve(chunk.entries.size());
       for (const int entry : chunk.entries)
         result.exits[one].push_back(take(exits_of_trees_[tree], place(chunk.host, entry)));
     }

@@ -186,8 +186,9 @@ class EventQueue {
     while (before.first != kNone) {
       const int entry = before.first;
       before.first = entries_[static_cast<std::size_t>(entry)].next;
-      const Time day = (entries_[static_cast<std::size_t>(entry)].item.time - begin_) * days_per_time_;
-      if (day < kDays)
+      const Time time = entries_[static_cast<std::size_t>(entry)].item.time;
+      // The first one is of the first day, even if that is no number.
+      if (const Time day = time == begin_ ? 0 : (time - begin_) * days_per_time_; day < kDays)
         add_to_day(static_cast<std::size_t>(day), entry);
       else
         append(later_, entry);
