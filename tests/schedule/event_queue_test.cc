@@ -56,6 +56,26 @@ TEST_CASE("events that come never come last, and end") {
   CHECK(seen == std::vector<int>{1, 2, 3, 4, 5});
 }
 
+TEST_CASE("many events of one long day come in order") {
+  // One far event makes days long; all others come within the first of them.
+  schedule::EventQueue<int> queue;
+  queue.add(0, 0);
+  queue.add(1e12, -1);
+  double before = 0;
+  int left = 100000;
+  std::uint64_t random = 0;
+  bool right = true;
+  CHECK(queue.run_until(std::numeric_limits<double>::infinity(), [&](double now, int event) {
+    right = right && now >= before && (event >= 0 || left == 0);
+    before = now;
+    for (int more = 0; more < 2 && left > 0; ++more)
+      if (random = splitmix64(random); more == 0 || random % 4 == 0)
+        queue.add(now + static_cast<double>(random % 1000), left--);
+  }));
+  CHECK(right);
+  CHECK(before == 1e12);
+}
+
 TEST_CASE("a heap gives what was put in, the least first, also where more is put in between") {
   schedule::LeastHeap<std::uint64_t> heap;
   std::multiset<std::uint64_t> inside;

@@ -320,29 +320,30 @@ class Bounds {
 
     // Without what was rounded on the way to the set.
     Capacity exact() const {
-      Cuts afresh(*this);
-      afresh.set_ = 0;
-      afresh.capacity_ = {};
-      return afresh.go_to(set_);
+      Capacity result;
+      for (unsigned left = set_; left != 0; left &= left - 1) {
+        const int node = std::countr_zero(left);
+        for (const auto& [other, rate] : leaving_[at(node)]) result.out += inside(other) ? 0 : rate;
+        for (const auto& [other, rate] : entering_[at(node)]) result.in += inside(other) ? 0 : rate;
+        result.out += outside_[at(node)].out;
+        result.in += outside_[at(node)].in;
+      }
+      return result;
     }
 
    private:
+    // A link to a node inside no longer crosses when its other end enters the set.
     void change_side(int node) {
-      const bool here = (set_ >> node & 1) != 0;
-      const double sign = here ? -1 : 1;
+      const double sign = inside(node) ? -1 : 1;
       for (const auto& [other, rate] : leaving_[at(node)])
-        (inside(other) ? capacity_.in : capacity_.out) += signed_rate(inside(other), sign, rate);
+        (inside(other) ? capacity_.in : capacity_.out) += inside(other) ? -sign * rate : sign * rate;
       for (const auto& [other, rate] : entering_[at(node)])
-        (inside(other) ? capacity_.out : capacity_.in) += signed_rate(inside(other), sign, rate);
+        (inside(other) ? capacity_.out : capacity_.in) += inside(other) ? -sign * rate : sign * rate;
       capacity_.in += sign * outside_[at(node)].in;
       capacity_.out += sign * outside_[at(node)].out;
       set_ ^= 1u << node;
     }
     bool inside(int node) const { return (set_ >> node & 1) != 0; }
-    // A link to a node inside no longer crosses when its other end enters the set.
-    static double signed_rate(bool other_inside, double sign, double rate) {
-      return other_inside ? -sign * rate : sign * rate;
-    }
 
     std::vector<std::vector<std::pair<int, double>>> leaving_, entering_;  // by node: other ends and rates
     const std::vector<Capacity>& outside_;

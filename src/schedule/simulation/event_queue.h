@@ -87,10 +87,16 @@ class EventQueue {
   static constexpr std::size_t kFew = 32;
 
   void add_to_today(Time time, const Event& event) {
-    if (added_today_.empty() && (next_today_ == today_.size() || today_.back().time <= time))
+    if (next_today_ == today_.size()) {  // what has happened is forgotten: a day may be long
+      today_.clear();
+      next_today_ = 0;
+    }
+    if (added_today_.empty() && (today_.empty() || today_.back().time <= time)) {
       today_.push_back({time, event});
-    else
-      added_today_.push({{time, event}, number_++});
+      return;
+    }
+    added_today_.push({{time, event}, number_++});
+    ++sorted_events_;
   }
 
   void add_to_day(std::size_t day, int entry) {
