@@ -17,7 +17,7 @@ TEST_CASE("events come in order of time, those of equal times in the order in wh
   std::mt19937 random(1);
   const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
   for (int round = 0; round < 500; ++round) {
-    const int times = 1 + below(300);                  // few times collide often, many let the table grow
+    const int times = 1 + below(300);                  // few times collide often
     const double scales[] = {1, 1000003, 1, 1e13, 3};  // 1e13: sums are rounded
     const double scale = scales[round % 5];
     const double last = round % 7 == 0 ? 500 : std::numeric_limits<double>::infinity();

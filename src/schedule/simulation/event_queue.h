@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedule/simulation/least_heap.h"
@@ -23,19 +24,13 @@ class EventQueue {
  public:
   using Time = double;  // whole numbers from 0 on
 
-  EventQueue() { days_.fill({}); }
-
   void add(Time time, const Event& event) {
     if (time < day_end_) {
       add_to_today(time, event);
       return;
     }
     longest_wait_ = std::max(longest_wait_, time - now_);
-    const int entry = take_entry(time, event);
-    if (const Time day = (time - begin_) * days_per_time_; day < kDays)
-      add_to_day(static_cast<std::size_t>(day), entry);
-    else
-      append(later_, entry);
+    put(take_entry(time, event));
   }
 
   // Calls handle(time, event) for every event until `last`, including events added while handling. No event may be
@@ -99,14 +94,22 @@ class EventQueue {
     ++sorted_events_;
   }
 
-  void add_to_day(std::size_t day, int entry) {
+  Entry& at(int entry) { return entries_[static_cast<std::size_t>(entry)]; }
+
+  // Into its day, or behind the last one.
+  void put(int entry) {
+    const Time time = at(entry).item.time;
+    // What begins the calendar is of its first day, even if it comes never: infinity has no distance to itself.
+    const Time days = time == begin_ ? 0 : (time - begin_) * days_per_time_;
+    if (!(days < kDays)) return append(later_, entry);
+    const auto day = static_cast<std::size_t>(days);
     append(days_[day], entry);
     busy_[day / kWord] |= std::uint64_t{1} << day % kWord;
   }
 
   void append(List& list, int entry) {
-    entries_[static_cast<std::size_t>(entry)].next = kNone;
-    (list.last == kNone ? list.first : entries_[static_cast<std::size_t>(list.last)].next) = entry;
+    at(entry).next = kNone;
+    (list.last == kNone ? list.first : at(list.last).next) = entry;
     list.last = entry;
   }
 
@@ -116,7 +119,7 @@ class EventQueue {
       return static_cast<int>(entries_.size()) - 1;
     }
     const int entry = unused_;
-    Entry& of = entries_[static_cast<std::size_t>(entry)];
+    Entry& of = at(entry);
     unused_ = of.next;
     of.item = {time, event};
     return entry;
@@ -150,7 +153,7 @@ class EventQueue {
     bool sorted = true;
     int entry = day.first;
     while (entry != kNone) {
-      Entry& of = entries_[static_cast<std::size_t>(entry)];
+      Entry& of = at(entry);
       sorted = sorted && (today_.empty() || today_.back().time <= of.item.time);
       today_.push_back(of.item);
       const int next = of.next;
@@ -180,24 +183,17 @@ class EventQueue {
 
   // At the first of what is later, which is put into its days.
   void begin_calendar() {
-    Time first = entries_[static_cast<std::size_t>(later_.first)].item.time;
+    Time first = at(later_.first).item.time;
     std::size_t waiting = 0;
-    for (int entry = later_.first; entry != kNone; entry = entries_[static_cast<std::size_t>(entry)].next, ++waiting)
-      first = std::min(first, entries_[static_cast<std::size_t>(entry)].item.time);
+    for (int entry = later_.first; entry != kNone; entry = at(entry).next, ++waiting)
+      first = std::min(first, at(entry).item.time);
     choose_days(waiting);
     begin_ = first;
     word_ = 0;
-    List before = later_;
-    later_ = {};
-    while (before.first != kNone) {
-      const int entry = before.first;
-      before.first = entries_[static_cast<std::size_t>(entry)].next;
-      const Time time = entries_[static_cast<std::size_t>(entry)].item.time;
-      // The first one is of the first day, even if that is no number.
-      if (const Time day = time == begin_ ? 0 : (time - begin_) * days_per_time_; day < kDays)
-        add_to_day(static_cast<std::size_t>(day), entry);
-      else
-        append(later_, entry);
+    for (int entry = std::exchange(later_, {}).first; entry != kNone;) {
+      const int next = at(entry).next;
+      put(entry);
+      entry = next;
     }
   }
 
