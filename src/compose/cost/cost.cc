@@ -125,6 +125,12 @@ CostModel::CostModel(std::shared_ptr<const topology::Topology> topology,
       edges_(*topology_),
       ways_(*topology_, *cluster_),
       known_(std::make_unique<KnownHosts>()) {}
+CostModel::CostModel(const CostModel& other)
+    : topology_(other.topology_),
+      cluster_(other.cluster_),
+      edges_(other.edges_),
+      ways_(other.ways_),
+      known_(std::make_unique<KnownHosts>()) {}
 CostModel::~CostModel() = default;
 
 }  // namespace sccl::compose

@@ -119,6 +119,8 @@ class KnownHosts;
 class CostModel {
  public:
   CostModel(std::shared_ptr<const topology::Topology> topology, std::shared_ptr<const topology::Cluster> cluster);
+  CostModel(const CostModel& other);  // knows no composite
+  CostModel& operator=(const CostModel&) = delete;
   ~CostModel();
 
   // Throws invalid_argument when a used link has no bandwidth.

@@ -543,7 +543,7 @@ Verifier::Verifier(std::shared_ptr<const topology::Topology> topology)
 
 const topology::Cluster& Verifier::hosts_of(const Composite& composite) {
   if (composite.hosts.size() != 1 || cluster_.hosts.size() == 1) return cluster_;
-  if (!one_host_) one_host_ = std::make_unique<const topology::Cluster>(as_one_host(*topology_));
+  if (!one_host_) one_host_ = std::make_shared<const topology::Cluster>(as_one_host(*topology_));
   return *one_host_;
 }
 

@@ -73,7 +73,8 @@
 
 namespace sccl::compose {
 
-// Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts.
+// Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts. A copy knows
+// what was examined before.
 class Verifier {
  public:
   // Throws invalid_argument where the topology is none, or its networks do not join its hosts.
@@ -95,7 +96,7 @@ class Verifier {
 
   std::shared_ptr<const topology::Topology> topology_;
   topology::Cluster cluster_;
-  std::unique_ptr<const topology::Cluster> one_host_;  // all ranks as one; made when it is needed
+  std::shared_ptr<const topology::Cluster> one_host_;  // all ranks as one; made when it is needed
   std::set<std::shared_ptr<const HostKind>> proved_;
   std::deque<RootProof> proved_roots_;  // the last few: shapes of hosts share what the root's host does
 };

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <thread>
 
 #include "base/error.h"
-#include "base/os/thread.h"
+#include "base/os/in_parallel.h"
 #include "base/settings/log.h"
 #include "kernels/instantiate/embedded.h"
 
@@ -166,23 +165,15 @@ bool KernelStore::has(const Instance& instance) {
 }
 
 void KernelStore::prepare(std::span<const Instance> instances, Clock::time_point until) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < instances.size(); i = next++) {
-      if (Clock::now() > until) return;
-      try {
-        image(instances[i]);
-      } catch (const Error&) {
-        return;  // reported when a call needs the kernel
-      }
+  std::atomic<bool> failed{false};  // relaxed: it only spares work
+  in_parallel(instances.size(), std::min(kMostThreads, cores_of_thread()), [&](std::size_t one, unsigned /*worker*/) {
+    if (failed.load(std::memory_order_relaxed) || Clock::now() > until) return;
+    try {
+      image(instances[one]);
+    } catch (const Error&) {  // reported when a call needs the kernel
+      failed.store(true, std::memory_order_relaxed);
     }
-  };
-  const unsigned wanted = std::min(
-      {kMostThreads, std::max(1u, std::thread::hardware_concurrency()), static_cast<unsigned>(instances.size())});
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < wanted; ++i) threads.push_back(start_thread(work));
-  work();
-  for (std::thread& thread : threads) thread.join();
+  });
 }
 
 int KernelStore::compiled() const {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/os/in_parallel.h"
 #include "compose/network/handed_over.h"
 #include "compose/proof/networks.h"
 #include "portfolio/composites/chunking.h"
@@ -46,9 +49,8 @@ CompositePlanner::CompositePlanner(const topology::Topology& topology)
     : topology_(std::make_shared<topology::Topology>(topology)),
       cluster_(std::make_shared<topology::Cluster>(topology::cluster_of(topology))) {
   topology::require_network(*topology_, *cluster_);
-  costs_ = std::make_unique<compose::CostModel>(topology_, cluster_);
-  shares_ = std::make_shared<const compose::HostShares>(*topology_, *cluster_, costs_->edges());
-  verifier_ = std::make_unique<compose::Verifier>(topology_);
+  workshops_.push_back(std::make_unique<Workshop>(topology_, cluster_));
+  shares_ = std::make_shared<const compose::HostShares>(*topology_, *cluster_, costs().edges());
   if (has_levels()) plan_hosts();
 }
 
@@ -63,6 +65,10 @@ CompositePlanner::CompositePlanner(const topology::Topology& islands, std::share
   }
   order_islands();
 }
+
+CompositePlanner::~CompositePlanner() = default;
+
+compose::CostModel& CompositePlanner::costs() const { return workshops_.front()->costs; }
 
 // The second islands of all hosts come after the first ones, and so on; of hosts of one rack that stand together. So
 // few neighbours are of one host, and none in a ring of two hosts or more.
@@ -222,7 +228,8 @@ compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
 
 }  // namespace
 
-void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Variant& variant) const {
+// One composite, or that in more frames as well; none where the variant is of no use here.
+std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, Workshop& shop) const {
   compose::Composite composite = base(variant.collective, variant.root, variant.level);
   if (variant.all_nics) {
     composite.hosts = all_nics_;
@@ -245,7 +252,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     const auto& trees = composite.tiers.front().shapes.at(static_cast<int>(order.size()));
     const bool forest = variant.forest != nullptr;
     IslandsInOrder placed = islands_apart(order, root, trees, host_of_, forest ? Returns::from_last : Returns::none);
-    if (forest && !placed.apart) return;  // slower than its closed form tells, mostly by far
+    if (forest && !placed.apart) return {};  // slower than its closed form tells, mostly by far
     order = std::move(placed.order);
   }
   if (variant.outer != nullptr) {
@@ -326,7 +333,7 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
-  if (!simulated() && too_many_frames(variant.frames, chunks)) return;
+  if (!simulated() && too_many_frames(variant.frames, chunks)) return {};
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
@@ -342,10 +349,9 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   if (level->steps > 0) composite.name += "+" + level->name;
   const std::string without_frames = composite.name;
   composite.name += frames_in_name(composite);
-  if (std::ranges::any_of(result, [&](const auto& one) { return one.composite->name == composite.name; })) return;
   if (variant.forest != nullptr) add_root_forest(composite, variant.forest->trees);  // the dearest part of a candidate
-  if (!compose::fault_between_networks(composite, *cluster_).empty()) return;        // a shape that needs other paths
-  compose::Cost cost = costs_->cost(composite);
+  if (!compose::fault_between_networks(composite, *cluster_).empty()) return {};     // a shape that needs other paths
+  compose::Cost cost = shop.costs.cost(composite);
   // How chunks wait for one another a simulation tells: until then they are not known to wait.
   if (simulated()) {
     const double of_leaves = cost.waiting_us_per_byte;
@@ -356,11 +362,29 @@ void CompositePlanner::add(std::vector<CompositeCandidate>& result, const Varian
   std::vector<compose::Composite> more;
   if (variant.forest != nullptr && variant.frames.order == Steps::by_time)
     for (const int times : kTimesFrames) more.push_back(in_more_frames(composite, times));
-  result.push_back({compose::Verified(std::move(composite), *verifier_), cost, variant.frames.order, shares_});
+  std::vector<CompositeCandidate> result;
+  result.push_back({compose::Verified(std::move(composite), shop.verifier), cost, variant.frames.order, shares_});
   for (compose::Composite& one : more) {
     one.name = without_frames + frames_in_name(one);
     const compose::Cost its_cost = in_more_frames(cost, one);
-    result.push_back({compose::Verified(std::move(one), *verifier_), its_cost, Steps::by_time_of_slices, shares_});
+    result.push_back({compose::Verified(std::move(one), shop.verifier), its_cost, Steps::by_time_of_slices, shares_});
+  }
+  return result;
+}
+
+// Appends what they make, in their order. Of those with one name the first stays.
+void CompositePlanner::make(std::vector<CompositeCandidate>& result, const std::vector<Variant>& variants) {
+  const unsigned threads = planning_threads();
+  while (workshops_.size() < threads) workshops_.push_back(std::make_unique<Workshop>(*workshops_.front()));
+  std::vector<std::vector<CompositeCandidate>> all(variants.size());
+  in_parallel(variants.size(), threads,
+              [&](std::size_t one, unsigned worker) { all[one] = made(variants[one], *workshops_[worker]); });
+  std::set<std::string_view> names;
+  for (const CompositeCandidate& one : result) names.insert(one.composite->name);
+  for (auto& some : all) {
+    if (some.empty() || !names.insert(some.front().composite->name).second) continue;
+    for (const CompositeCandidate& one : some) names.insert(one.composite->name);
+    std::ranges::move(some, std::back_inserter(result));
   }
 }
 
@@ -390,8 +414,8 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
          "topology '{}' has {} ranks: AlltoAll is planned for at most {}, use it among parts of them", topology_->name,
          topology_->ranks, kMostAlltoallRanks);
   if (!shares_rails_) {
-    if (unicast && !pairs_.empty()) add(result, {.collective = collective, .root = root, .level = 0, .pairs = true});
-    add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
+    if (unicast && !pairs_.empty()) make(result, {{.collective = collective, .root = root, .level = 0, .pairs = true}});
+    add_even_trees(result, topology_, collective, root, *cluster_, workshops_.front()->verifier);
     return result;
   }
   // Entries of a host lie on several networks, if there are several.
@@ -411,6 +435,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   }
   const std::vector<Forest> forests =
       one_root && may_return(root) ? forests_at(root, collective) : std::vector<Forest>{};
+  std::vector<Variant> variants;
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
     if (unicast) {
@@ -421,12 +446,12 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           Variant variant = one;
           variant.by_rails = by_rails;
           variant.leaders = leaders;
-          add(result, variant);
+          variants.push_back(variant);
         }
       }
       for (const int across : kPacesAcross)
         if (!pairs_.empty())
-          add(result, {.collective = collective, .root = root, .level = level, .pairs = true, .across = across});
+          variants.push_back({.collective = collective, .root = root, .level = level, .pairs = true, .across = across});
       continue;
     }
     const bool may_have_leaves = collective == Collective::allreduce && !leaves_.empty() && !has_own_data(level);
@@ -441,44 +466,46 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           Variant variant = of_shape;
           variant.frames = frames;
           // Of one root only what returns late delays other chunks: see compose/cost/cost.h.
-          if (frames.frames == 1 || !one_root) add(result, variant);
+          if (frames.frames == 1 || !one_root) variants.push_back(variant);
           if (may_have_leaves && !racks && has_good_leaves(shape, frames)) {
             variant.leaves = true;
-            add(result, variant);
+            variants.push_back(variant);
             variant.leaves = false;
           }
           if (one_root && !simulated() && frames.frames > 1 && !sends_once) continue;  // frames are for long data
           if (of_blocks && some_nics) {
             variant.by_turns = true;
-            add(result, variant);
+            variants.push_back(variant);
           }
           if (at_root.empty()) continue;
           const bool with_entries = has_no_own_data(level);
           variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
-          add(result, variant);
+          variants.push_back(variant);
           variant.at_root = scattered_at_root;
-          if (frames.frames == 1 && scattered_at_root != nullptr) add(result, variant);
+          if (frames.frames == 1 && scattered_at_root != nullptr) variants.push_back(variant);
         }
         // Of few hosts no other shape is much shorter than a ring.
         const bool worth_it = shape == Shape::ring || hosts > kShortRing;
         const bool shallow = simulated() || is_wide(shape) || hosts <= 2 * kShortRing;
-        if (!racks && sends_once && worth_it && shallow) add_forests(result, of_shape, forests);
+        if (!racks && sends_once && worth_it && shallow) add_forests(variants, of_shape, forests);
       }
     }
     // Leaders and a butterfly delay long data.
     if (is_for_own_nics(level) || of_islands()) continue;
     if (collective != Collective::allreduce) {
-      add(result, {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
+      variants.push_back(
+          {.collective = collective, .root = root, .level = level, .shape = Shape::doubling, .leaders = true});
       continue;
     }
     if (is_for_both_ways(level) || has_own_data(level)) continue;  // a butterfly knows no entries
     for (const bool leaders : {false, true})
-      add(result,
+      variants.push_back(
           {.collective = collective, .root = root, .level = level, .meeting = Meeting::butterfly, .leaders = leaders});
   }
+  make(result, variants);
   if (of_islands()) return result;
-  if (!unicast) add_packed(result, collective, root, at_root, forests);
-  add_even_trees(result, topology_, collective, root, *cluster_, *verifier_);
+  if (!unicast) make(result, packed(result, collective, root, at_root, forests));
+  add_even_trees(result, topology_, collective, root, *cluster_, workshops_.front()->verifier);
   return result;
 }
 
@@ -502,26 +529,28 @@ const OuterTrees* CompositePlanner::outer_trees(std::span<const CompositeCandida
   return better ? outer : nullptr;
 }
 
-void CompositePlanner::add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
-                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
-                                  const std::vector<Forest>& forests) {
+// Of hosts in trees of roots.
+std::vector<CompositePlanner::Variant> CompositePlanner::packed(
+    std::span<const CompositeCandidate> others, Collective collective, Rank root,
+    const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root, const std::vector<Forest>& forests) {
   const bool one_root = passes_whole(collective);
-  const std::size_t others = result.size();
+  std::vector<Variant> variants;
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
-    const OuterTrees* outer = outer_trees(std::span(result).first(others), base(collective, root, level));
+    const OuterTrees* outer = outer_trees(others, base(collective, root, level));
     if (outer == nullptr) continue;
-    const Variant packed{.collective = collective, .root = root, .level = level, .outer = outer};
-    for (const Framing& frames : frames_for(packed)) {
-      Variant variant = packed;
+    const Variant of_hosts{.collective = collective, .root = root, .level = level, .outer = outer};
+    for (const Framing& frames : frames_for(of_hosts)) {
+      Variant variant = of_hosts;
       variant.frames = frames;
-      if (frames.frames == 1 || !one_root) add(result, variant);
+      if (frames.frames == 1 || !one_root) variants.push_back(variant);
       if (at_root.empty()) continue;
       variant.at_root = at_root[has_no_own_data(level) ? 0 : std::min(level, at_root.size() - 1)];
-      add(result, variant);
+      variants.push_back(variant);
     }
-    add_forests(result, packed, forests);
+    add_forests(variants, of_hosts, forests);
   }
+  return variants;
 }
 
 }  // namespace sccl::portfolio

@@ -40,6 +40,9 @@ class CompositePlanner {
  public:
   // Throws invalid_argument that names the host when a host has no NIC or the network does not connect the hosts.
   explicit CompositePlanner(const topology::Topology& topology);
+  CompositePlanner(const CompositePlanner&) = delete;
+  CompositePlanner& operator=(const CompositePlanner&) = delete;
+  ~CompositePlanner();
 
   // Plans for islands of hosts (topology/symmetry/islands.h), as if each were a host: long data that every rank gets or
   // gives, passed on from island to island in ways that hardly ever lead from one to another of the same host.
@@ -54,7 +57,7 @@ class CompositePlanner {
   // candidates.
   std::vector<CompositeCandidate> candidates(Collective collective, Rank root);
 
-  compose::CostModel& costs() { return *costs_; }
+  compose::CostModel& costs() const;
   const std::shared_ptr<const compose::HostShares>& shares() const { return shares_; }
 
   const std::shared_ptr<const topology::Topology>& topology() const { return topology_; }
@@ -63,6 +66,7 @@ class CompositePlanner {
  private:
   struct Forest;
   struct Variant;
+  struct Workshop;
   static constexpr std::size_t kNoLevel = static_cast<std::size_t>(-1);
   static constexpr std::size_t kMostKindsOfNics = 8;  // of hosts, with unequal NICs
   void plan_hosts();
@@ -98,13 +102,13 @@ class CompositePlanner {
   std::vector<Framing> frames_for(const Variant& variant) const;
   bool simulated() const;
   void add_root_forest(compose::Composite& composite, const std::vector<RootTree>& trees) const;
-  void add(std::vector<CompositeCandidate>& result, const Variant& variant) const;
-  void add_packed(std::vector<CompositeCandidate>& result, Collective collective, Rank root,
-                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
-                  const std::vector<Forest>& forests);
+  std::vector<CompositeCandidate> made(const Variant& variant, Workshop& shop) const;
+  void make(std::vector<CompositeCandidate>& result, const std::vector<Variant>& variants);
+  std::vector<Variant> packed(std::span<const CompositeCandidate> others, Collective collective, Rank root,
+                              const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                              const std::vector<Forest>& forests);
   const OuterTrees* outer_trees(std::span<const CompositeCandidate> others, const compose::Composite& one);
-  void add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
-                   const std::vector<Forest>& forests) const;
+  void add_forests(std::vector<Variant>& variants, const Variant& of_hosts, const std::vector<Forest>& forests) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks, bool one_by_one) const;
   bool sends_one_by_one(const Variant& variant, const compose::Composite& composite) const;
   const HostLevel& naming(std::size_t level) const;
@@ -122,9 +126,8 @@ class CompositePlanner {
   std::shared_ptr<const topology::Topology> whole_;  // of islands: compose::Composite::whole
   std::vector<int> host_of_;                         // by island
   std::vector<int> island_;                          // by island: how many of the same host come before it
-  std::unique_ptr<compose::CostModel> costs_;
   std::shared_ptr<const compose::HostShares> shares_;
-  std::unique_ptr<compose::Verifier> verifier_;
+  std::vector<std::unique_ptr<Workshop>> workshops_;  // one for each thread that makes composites; the first always
   std::unique_ptr<OuterPlanner> outer_;
   std::vector<std::pair<int, std::vector<double>>> kinds_;  // see kind_of()
   using NearPorts = std::pair<std::pair<int, std::vector<double>>, std::vector<std::vector<int>>>;

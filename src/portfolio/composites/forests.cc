@@ -139,7 +139,7 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
 }
 
 // What the root's host does goes by trees over its devices, of which some get data back.
-void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, const Variant& of_hosts,
+void CompositePlanner::add_forests(std::vector<Variant>& variants, const Variant& of_hosts,
                                    const std::vector<Forest>& forests) const {
   if (of_hosts.level != 0 && !has_no_own_data(of_hosts.level)) return;
   for (const Forest& forest : forests) {
@@ -148,7 +148,7 @@ void CompositePlanner::add_forests(std::vector<CompositeCandidate>& result, cons
       Variant variant = of_hosts;
       variant.frames = frames;
       variant.forest = &forest;
-      add(result, variant);
+      variants.push_back(variant);
     }
   }
 }

@@ -143,7 +143,7 @@ void CompositePlanner::plan_hosts() {
   for (const PortsOfHost& one : ports)
     host_gbytes_per_s_.push_back(std::accumulate(one.gbytes_per_s.begin(), one.gbytes_per_s.end(), 0.0));
   plan_pairs();
-  outer_ = std::make_unique<OuterPlanner>(*costs_, hosts_);
+  outer_ = std::make_unique<OuterPlanner>(costs(), hosts_);
   plan_racks();
   plan_leaves();
   plain_ = levels_;
@@ -217,13 +217,13 @@ void CompositePlanner::keep_off_slow_links(std::vector<PortsOfHost>& ports) {
     ports = *std::move(on_rails);
   }
   if (leaves.size() < 2 || leaves.size() > kMostLeafSwitches) return;
-  const schedule::EdgeIndex& edges = costs_->edges();
+  const schedule::EdgeIndex& edges = costs().edges();
   const auto us_per_byte = [&](const topology::Edge& edge) {
     const double rate = edges[edges.find(edge)].gbytes_per_s;
     return rate > 0 ? 1 / (rate * 1e3) : 0;
   };
   const auto busiest = [&](const std::vector<PortsOfHost>& some, const std::vector<int>& order) {
-    return busiest_of_ring(*cluster_, costs_->ways(), some, order, us_per_byte);
+    return busiest_of_ring(*cluster_, costs().ways(), some, order, us_per_byte);
   };
   double least = busiest(ports, host_order_);
   if (auto on_rails = ports_on_rails(*cluster_, ports); on_rails && !several_networks) {
@@ -243,7 +243,7 @@ std::vector<PortsOfHost> CompositePlanner::all_ports() const {
   std::map<topology::Edge, int> users;
   for (const topology::Attachment& one : cluster_->attachments)
     for (const auto& edge : one.up) ++users[edge];
-  const schedule::EdgeIndex& edges = costs_->edges();
+  const schedule::EdgeIndex& edges = costs().edges();
   std::vector<PortsOfHost> result;
   for (const std::vector<Rank>& ranks : cluster_->hosts) {
     PortsOfHost& one = result.emplace_back();
@@ -306,7 +306,7 @@ void CompositePlanner::plan_racks() {
         to_hosts.insert(way.down.begin(), way.down.end());
       }
   rack_gbytes_per_s_.assign(cluster_->racks.size(), 0);
-  const schedule::EdgeIndex& edges = costs_->edges();
+  const schedule::EdgeIndex& edges = costs().edges();
   for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
     const auto [src, dst] = edges[edge].ends;
     const auto from = rack_of_leaf.find(src);

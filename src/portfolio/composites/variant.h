@@ -41,4 +41,14 @@ struct CompositePlanner::Variant {
   int across = 0;                     // compose::Composite::pace_across
 };
 
+// What one thread needs to make composites. They keep what composites share, so each thread has its own.
+struct CompositePlanner::Workshop {
+  Workshop(const std::shared_ptr<const topology::Topology>& topology,
+           const std::shared_ptr<const topology::Cluster>& cluster)
+      : costs(topology, cluster), verifier(topology) {}
+
+  compose::CostModel costs;
+  compose::Verifier verifier;
+};
+
 }  // namespace sccl::portfolio

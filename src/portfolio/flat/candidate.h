@@ -1,10 +1,12 @@
 // One schedule that could serve a collective.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/os/in_parallel.h"
 #include "compose/cost/cost.h"
 #include "compose/proof/verify.h"
 #include "portfolio/flat/flat_form.h"
@@ -26,5 +28,11 @@ struct Candidate {
 
 // Clusters of more ranks use only composites, which are chosen by their closed form (composites/composites.h).
 inline constexpr int kMostFlatRanks = 32;
+
+// On which one rank plans. Others of its host plan at the same time.
+inline unsigned planning_threads() {
+  constexpr unsigned kMost = 2;
+  return std::min(kMost, cores_of_thread());
+}
 
 }  // namespace sccl::portfolio

@@ -10,10 +10,9 @@
 #include <mutex>
 #include <regex>
 #include <system_error>
-#include <thread>
 
 #include "base/error.h"
-#include "base/os/thread.h"
+#include "base/os/in_parallel.h"
 #include "kernels/instantiate/kernel_store.h"
 #include "tools/input/parse.h"
 #include "tools/verbs/verbs.h"
@@ -86,23 +85,17 @@ int run(const std::vector<std::string>& architectures, const std::vector<Instanc
     }
     for (const Instance& instance : instances) tasks.push_back({instance, architecture});
   }
-  std::atomic<std::size_t> next{0};
   std::atomic<int> bad{0};
   std::mutex output;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < tasks.size(); i = next++) {
-      const Finding finding = compile(tasks[i], *compilers.at(tasks[i].architecture), folder);
-      if (!finding.good) ++bad;
-      const std::lock_guard lock(output);
-      std::printf("%-8s %-20s %s%s\n", tasks[i].architecture.c_str(), name(tasks[i].instance).c_str(),
-                  finding.text.c_str(), finding.good ? "" : "  <--");
-      std::fflush(stdout);
-    }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.push_back(start_thread(work));
-  work();
-  for (std::thread& thread : others) thread.join();
+  in_parallel(tasks.size(), static_cast<unsigned>(threads), [&](std::size_t one, unsigned /*worker*/) {
+    const Task& task = tasks[one];
+    const Finding finding = compile(task, *compilers.at(task.architecture), folder);
+    if (!finding.good) ++bad;
+    const std::lock_guard lock(output);
+    std::printf("%-8s %-20s %s%s\n", task.architecture.c_str(), name(task.instance).c_str(), finding.text.c_str(),
+                finding.good ? "" : "  <--");
+    std::fflush(stdout);
+  });
   std::printf("%zu kernels, %d with spills or errors\n", tasks.size(), bad.load());
   return bad == 0 ? kOk : kNo;
 }
@@ -121,7 +114,7 @@ int kernels(int argc, char** argv) {
   std::vector<std::string> architectures{"sm_70", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120"};
   std::vector<std::string> wanted;
   std::string folder;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = static_cast<int>(cores_of_thread());
   app.add_option("--arch", architectures, "architectures: sm_90, gfx90a, ..., or compute_90 for PTX")
       ->delimiter(',')
       ->capture_default_str();

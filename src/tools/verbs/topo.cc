@@ -10,10 +10,10 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/os/in_parallel.h"
 #include "platform/host/measure_copies.h"
 #include "portfolio/allocations.h"
 #include "tools/input/parse.h"
@@ -65,7 +65,7 @@ topology::Machine this_machine() {
   for (const std::string& note : found.notes) std::fprintf(stderr, "sccl topo: %s\n", note.c_str());
   std::optional<topology::Element> file;
   if (const std::optional<std::string> path = topology::named_system_file()) file = topology::load(*path).system;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(cores_of_thread());
   return topology::probe::detect(found, file, {}, cores);
 }
 
