@@ -17,6 +17,7 @@ constexpr double kSlicesOfParts = 60000;         // of about so many
 // its closed form is no longer than the other one divided by this. Simulations of the others then end soon.
 constexpr double kByTimeFirst = 0.99;
 constexpr double kOfSlicesNext = 0.995;    // then orders for chunks of a whole slice
+constexpr double kIslandsFirst = 0.99;     // little passes between their sockets, where chunks of others queue
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 // An order by time for data of one root whose closed form takes so many times the busiest link: latencies are a good
 // part of it, and chunks wait for slots. Of 27 on the presets none was the best, and each takes a tenth of a second.
@@ -52,7 +53,8 @@ Foreseen::Foreseen(const Candidate& candidate, const schedule::SimulationOptions
 }
 
 double Foreseen::promised_us() const {
-  return closed_.time_us * (by_time_of_slices() ? kOfSlicesNext : by_time() ? kByTimeFirst : 1);
+  const double order = by_time_of_slices() ? kOfSlicesNext : by_time() ? kByTimeFirst : 1;
+  return closed_.time_us * order * (of_islands() ? kIslandsFirst : 1);
 }
 
 void Foreseen::look_briefly() {

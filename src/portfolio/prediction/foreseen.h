@@ -38,6 +38,7 @@ class Foreseen {
 
   bool by_time() const { return has_order(candidate_->schedule.steps()); }
   bool by_time_of_slices() const { return candidate_->schedule.steps() == Steps::by_time_of_slices; }
+  bool of_islands() const { return candidate_->composite && (*candidate_->composite)->whole != nullptr; }
   bool of_blocks() const { return cost_.own_connections; }
   // Its closed form is no guess: it is fitted to simulations (composites/even_tree_candidates.h).
   bool fitted() const { return candidate_->composite && (*candidate_->composite)->hosts.size() == 1; }
