@@ -2,7 +2,7 @@
 
 #include <array>
 #include <atomic>
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
 #include <set>

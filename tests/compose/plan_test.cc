@@ -494,6 +494,15 @@ TEST_CASE("a slow link between two halves of a cluster bounds every collective")
   CHECK(bound_us(machine, Collective::alltoall, bytes) == Approx(us(4 * bytes * 4 / 8)));
 }
 
+TEST_CASE("a rack of one host has its own border in the bound of all racks") {
+  // The switch of the rack without a second host counts as the one above all racks.
+  topology::Topology whole = racks(3, 2, 4, {25, 25, 25});
+  std::vector<Rank> some(20);
+  std::iota(some.begin(), some.end(), 4);
+  const topology::Topology machine = topology::subset(whole, some);
+  CHECK(bound_us(machine, Collective::allreduce, 1e9) == Approx(4 * 1e9 / 75e3));
+}
+
 TEST_CASE("2048 and 16384 ranks are planned near the NICs' bound") {
   // Chunks of 4 KiB are too short for so many frames that sums and copies hardly wait for one another.
   for (const auto& [name, over_bound_both_ways] : {std::pair("256*dgx-a100", 1.17), std::pair("2048*dgx-a100", 1.33)}) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "compose/form/rack_trees.h"
+
 namespace sccl {
 namespace {
 
@@ -105,6 +107,52 @@ TEST_CASE("leaves hang evenly on the other members, which stand as without them"
         const auto [least, most] = std::minmax_element(hung.begin(), hung.end());
         CHECK(*most - *least <= 1);
       }
+}
+
+TEST_CASE("trees of racks send data into each rack once, and load hosts and racks evenly") {
+  for (const std::vector<int>& sizes : std::vector<std::vector<int>>{{1, 1},
+                                                                     {2, 2},
+                                                                     {4, 4, 4},
+                                                                     {1, 2, 4},
+                                                                     {5, 1, 1, 3},
+                                                                     {3, 3, 3, 3, 3},
+                                                                     {8, 8, 8, 8, 8, 8, 8, 8},
+                                                                     {1, 7, 2, 1}}) {
+    std::vector<int> rack_of;
+    for (std::size_t rack = 0; rack < sizes.size(); ++rack)
+      rack_of.insert(rack_of.end(), static_cast<std::size_t>(sizes[rack]), static_cast<int>(rack));
+    const auto rack = [&](int position) {
+      return static_cast<std::size_t>(rack_of[static_cast<std::size_t>(position)]);
+    };
+    std::vector<int> sends(rack_of.size(), 0);        // of a host, in both trees
+    std::vector<int> sends_of_rack(sizes.size(), 0);  // to other racks
+    const std::vector<compose::Tree> both = compose::trees_of_racks(sizes);
+    REQUIRE(both.size() == 2);
+    for (const compose::Tree& tree : both) {
+      REQUIRE(tree.size() == static_cast<int>(rack_of.size()));
+      CHECK(tree.parent.front() == -1);
+      std::vector<int> arrivals(sizes.size(), 0);
+      for (int position = 1; position < tree.size(); ++position) {
+        const auto at = static_cast<std::size_t>(position);
+        const int parent = tree.parent[at];
+        REQUIRE((parent >= 0 && parent < tree.size()));
+        CHECK(tree.step[at] > tree.step[static_cast<std::size_t>(parent)]);
+        ++sends[static_cast<std::size_t>(parent)];
+        if (rack(parent) == rack(position)) continue;
+        ++sends_of_rack[rack(parent)];
+        ++arrivals[rack(position)];
+      }
+      CHECK(arrivals.front() == 0);
+      CHECK(std::all_of(arrivals.begin() + 1, arrivals.end(), [](int times) { return times == 1; }));
+    }
+    CHECK(*std::max_element(sends.begin(), sends.end()) <= 2);
+    CHECK(sends.front() == 2);
+    CHECK(*std::max_element(sends_of_rack.begin(), sends_of_rack.end()) <= 2);
+  }
+}
+
+TEST_CASE("the way over trees of racks grows with the logarithms of racks and hosts") {
+  for (const compose::Tree& tree : compose::trees_of_racks(std::vector<int>(64, 16))) CHECK(tree.steps <= 2 * 7 + 5);
 }
 
 }  // namespace

@@ -170,11 +170,7 @@ class Bounds {
     for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
       for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
     std::vector<Capacity> result = across(links_, side, cluster_.hosts.size());
-    const auto take = [&] {
-      const std::vector<Capacity> other = across(links_, side, result.size());
-      for (std::size_t host = 0; host < result.size(); ++host)
-        result[host] = {std::min(result[host].in, other[host].in), std::min(result[host].out, other[host].out)};
-    };
+    const auto take = [&] { take_less(result, across(links_, side, result.size())); };
     side = hosts_with_nics();
     take();
     std::map<topology::Node, std::set<int>> hosts_at;
@@ -220,6 +216,13 @@ class Bounds {
     return sums;
   }
 
+  // Of two borders of each part that enclose no node of another part: in each direction what the tighter one lets pass.
+  static void take_less(std::vector<Capacity>& capacities, const std::vector<Capacity>& others) {
+    for (std::size_t part = 0; part < capacities.size(); ++part)
+      capacities[part] = {std::min(capacities[part].in, others[part].in),
+                          std::min(capacities[part].out, others[part].out)};
+  }
+
   void around_hosts() {
     if (cluster_.hosts.size() < 2) return;
     const std::vector<Capacity> capacities = host_capacities();
@@ -244,17 +247,19 @@ class Bounds {
 
   void around_racks() {
     if (cluster_.racks.size() < 2 || cluster_.racks.size() == cluster_.hosts.size()) return;
-    // A switch of several racks is within the border of one of them, and the others' links to it cross that border.
+    // Two borders of a rack: outside its NICs, and outside its leaf switches. A switch of several racks is within the
+    // border of one of them, and the others' links to it cross that border.
     std::vector<int> rack_of(cluster_.hosts.size());
     for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
       for (const int host : cluster_.racks[rack]) rack_of[at(host)] = static_cast<int>(rack);
     std::vector<int> side = hosts_with_nics();
     for (int& of_node : side)
       if (of_node >= 0) of_node = rack_of[at(of_node)];
+    std::vector<Capacity> capacities = across(links_, side, cluster_.racks.size());
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
       if (const topology::Attachment& way = cluster_.attachments[at(rank)]; way.attached())
         side[at(way.leaf)] = side[at(rank)];
-    const std::vector<Capacity> capacities = across(links_, side, cluster_.racks.size());
+    take_less(capacities, across(links_, side, capacities.size()));
     Bound best;
     double all = 0;
     for (std::size_t rack = 0; rack < capacities.size(); ++rack) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/os/in_parallel.h"
+#include "compose/form/rack_trees.h"
 #include "compose/network/handed_over.h"
 #include "compose/proof/networks.h"
 #include "portfolio/composites/chunking.h"
@@ -134,6 +135,25 @@ std::vector<compose::Tier> CompositePlanner::tiers(Shape shape, bool racks, bool
   return result;
 }
 
+// The root's host comes first, then the others of its rack.
+compose::Tier CompositePlanner::tier_of_rack_trees(int root_host) const {
+  compose::Tier tier = tiers(Shape::two_trees, true, false).front();
+  std::vector<std::vector<int>>& racks = tier.groups;
+  const auto has_root = [&](const std::vector<int>& rack) { return std::ranges::count(rack, root_host) > 0; };
+  std::rotate(racks.begin(), std::ranges::find_if(racks, has_root), racks.end());
+  std::vector<int>& first = racks.front();
+  std::rotate(first.begin(), std::ranges::find(first, root_host), first.end());
+  std::vector<int> order;
+  std::vector<int> sizes;
+  for (const std::vector<int>& rack : racks) {
+    order.insert(order.end(), rack.begin(), rack.end());
+    sizes.push_back(static_cast<int>(rack.size()));
+  }
+  tier.shapes = {{static_cast<int>(order.size()), compose::trees_of_racks(sizes)}};
+  tier.groups = {std::move(order)};
+  return tier;
+}
+
 // Where hosts pass data on in several steps, these would wait for those of the child before.
 bool CompositePlanner::sends_one_by_one(const Variant& variant, const compose::Composite& composite) const {
   const bool to_several = variant.shape == Shape::direct ||
@@ -244,6 +264,8 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   composite.meeting = variant.meeting;
   if (variant.leaves)
     composite.tiers = {tier_with_leaves(variant.shape)};
+  else if (variant.rack_trees)
+    composite.tiers = {tier_of_rack_trees(cluster_->host_of[at(composite.root)])};
   else
     composite.tiers = tiers(variant.shape, variant.racks, sends_one_by_one(variant, composite));
   if (of_islands() && passes_whole(variant.collective) && !variant.racks) {
@@ -315,6 +337,7 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   if (variant.collective == Collective::alltoall) shape = variant.by_rails ? "rails" : "direct";
   if (variant.meeting == Meeting::butterfly) shape = "butterfly";
   if (variant.outer != nullptr) shape = "packed";
+  if (variant.rack_trees) shape = "rack-trees";
   if (variant.pairs) {
     shape = variant.across > 0 ? fmt::format("pairs-across-{}", variant.across) : "pairs";
     composite.source_is_near = composite.sink_is_near = true;
@@ -490,6 +513,11 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
         if (!racks && sends_once && worth_it && shallow) add_forests(variants, of_shape, forests);
       }
     }
+    if (one_root && has_racks && !of_islands())
+      add_framed(
+          variants,
+          {.collective = collective, .root = root, .level = level, .shape = Shape::two_trees, .rack_trees = true},
+          at_root, forests);
     // Leaders and a butterfly delay long data.
     if (is_for_own_nics(level) || of_islands()) continue;
     if (collective != Collective::allreduce) {
@@ -529,26 +557,31 @@ const OuterTrees* CompositePlanner::outer_trees(std::span<const CompositeCandida
   return better ? outer : nullptr;
 }
 
+// In all frames, with what the root's host may do.
+void CompositePlanner::add_framed(std::vector<Variant>& variants, const Variant& of_hosts,
+                                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                                  const std::vector<Forest>& forests) const {
+  for (const Framing& frames : frames_for(of_hosts)) {
+    Variant variant = of_hosts;
+    variant.frames = frames;
+    if (frames.frames == 1 || !passes_whole(of_hosts.collective)) variants.push_back(variant);
+    if (at_root.empty()) continue;
+    variant.at_root = at_root[has_no_own_data(of_hosts.level) ? 0 : std::min(of_hosts.level, at_root.size() - 1)];
+    variants.push_back(variant);
+  }
+  add_forests(variants, of_hosts, forests);
+}
+
 // Of hosts in trees of roots.
 std::vector<CompositePlanner::Variant> CompositePlanner::packed(
     std::span<const CompositeCandidate> others, Collective collective, Rank root,
     const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root, const std::vector<Forest>& forests) {
-  const bool one_root = passes_whole(collective);
   std::vector<Variant> variants;
   for (std::size_t level = 0; level < level_choices_; ++level) {
     if (!serves(level, collective)) continue;
     const OuterTrees* outer = outer_trees(others, base(collective, root, level));
     if (outer == nullptr) continue;
-    const Variant of_hosts{.collective = collective, .root = root, .level = level, .outer = outer};
-    for (const Framing& frames : frames_for(of_hosts)) {
-      Variant variant = of_hosts;
-      variant.frames = frames;
-      if (frames.frames == 1 || !one_root) variants.push_back(variant);
-      if (at_root.empty()) continue;
-      variant.at_root = at_root[has_no_own_data(level) ? 0 : std::min(level, at_root.size() - 1)];
-      variants.push_back(variant);
-    }
-    add_forests(variants, of_hosts, forests);
+    add_framed(variants, {.collective = collective, .root = root, .level = level, .outer = outer}, at_root, forests);
   }
   return variants;
 }

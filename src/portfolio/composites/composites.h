@@ -109,7 +109,11 @@ class CompositePlanner {
                               const std::vector<Forest>& forests);
   const OuterTrees* outer_trees(std::span<const CompositeCandidate> others, const compose::Composite& one);
   void add_forests(std::vector<Variant>& variants, const Variant& of_hosts, const std::vector<Forest>& forests) const;
+  void add_framed(std::vector<Variant>& variants, const Variant& of_hosts,
+                  const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
+                  const std::vector<Forest>& forests) const;
   std::vector<compose::Tier> tiers(compose::Shape shape, bool racks, bool one_by_one) const;
+  compose::Tier tier_of_rack_trees(int root_host) const;
   bool sends_one_by_one(const Variant& variant, const compose::Composite& composite) const;
   const HostLevel& naming(std::size_t level) const;
   compose::Composite base(Collective collective, Rank root, std::size_t level) const;

@@ -27,7 +27,8 @@ struct CompositePlanner::Variant {
   std::size_t level;
   compose::Shape shape = compose::Shape::direct;
   bool racks = false;
-  bool leaves = false;  // hosts with few NICs pass data on to none
+  bool rack_trees = false;  // compose/form/rack_trees.h
+  bool leaves = false;      // hosts with few NICs pass data on to none
   compose::Meeting meeting = compose::Meeting::trees;
   bool leaders = false;  // all that a host exchanges with others goes through one of its ranks
   Framing frames{};
