@@ -190,9 +190,11 @@ def own_topologies(sccl, write, folder):
     two_nics = Machine("two NICs for eight", 8, 2, 25, 150, 5).topology(7)
     racks = racked(Machine("racks", 4, 2, 25, 100, 5), [4, 4], [30, 30])
     unlike = racked(Machine("unlike racks", 4, 2, 25, 100, 5), [2, 2, 3], [30, 60, 90])
+    many_racks = racked(Machine("many racks", 4, 2, 25, 100, 5), [8] * 16, [50] * 16)
     cases = [("7 hosts of 8 with two NICs each", path("two_nics", two_nics), None, 56),
              ("2 racks of 4 hosts of 4, 30 GB/s between racks", path("racks", racks), None, 32),
              ("3 racks of 2, 2 and 3 hosts of 4, 30, 60 and 90 GB/s from them", path("unlike", unlike), None, 28),
+             ("16 racks of 8 hosts of 4, 50 GB/s between racks", path("many_racks", many_racks), None, 512),
              ("3 + 5 of dgx1v", "2*dgx1v", "1,4,5,8,9,10,12,15", 8),
              ("3 + 5 + 2 of dgx1v, ranks dealt out over hosts", "3*dgx1v", "8,1,16,9,4,10,19,5,12,15", 10),
              ("11*dgx-h100", "11*dgx-h100", None, 88)]

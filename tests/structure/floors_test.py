@@ -14,7 +14,7 @@ ROOMS = {
     "topology": ["", "graph", "symmetry", "system", "formats", "probe"],
     "schedule": ["", "proof", "lowering", "simulation", "msccl"],
     "compose": ["form", "proof", "lowering", "network", "cost", "bounds"],
-    "portfolio": ["links", "host", "flat", "composites", "clusters", ""],
+    "portfolio": ["links", "host", "flat", "prediction", "composites", "clusters", ""],
     "kernels": ["device", "gpu", "program", "instantiate", "host/vectors", "host/reduce", "host/messages", "host/arrival",
                 "host"],
     "runtime": ["call", "trace", "bootstrap/sockets", "bootstrap/meeting", "bootstrap", "waiting",

@@ -73,8 +73,8 @@
 
 namespace sccl::compose {
 
-// Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts. A copy knows
-// what was examined before.
+// Proves composites of one topology. What they share is examined once: the topology and the kinds of hosts. A copy
+// knows what was examined before.
 class Verifier {
  public:
   // Throws invalid_argument where the topology is none, or its networks do not join its hosts.

@@ -87,7 +87,7 @@ bool Foreseen::queues() const {
   if (!by_time() || !candidate_->composite) return false;
   const Collective collective = (*candidate_->composite)->collective;
   const bool sums_alone = collective == Collective::reduce || collective == Collective::reducescatter;
-  return !sums_alone && cost_.chunk_per_byte * options_.bytes > options_.slice_bytes;
+  return !sums_alone && options_.slice_bytes > 0 && cost_.chunk_per_byte * options_.bytes > options_.slice_bytes;
 }
 
 Prediction Foreseen::guess() const {

@@ -131,9 +131,9 @@ class Predictor {
       const Foreseen& other = all[next].second;
       if (!other.has_closed() || other.promised_us() > kAsPromising * one.promised_us()) break;
       if (looked_at[next] || other.turn() != one.turn() || other.sends() > kMoreSends * one.sends()) continue;
-      const bool last_by_time =
-          one.by_time() && !other.by_time_of_slices() && &of(one) == &of(other) && of(one).left <= 1;
-      if ((other.by_time() && last_by_time) || one.alike(other) || without_simulation(other)) continue;
+      const bool none_left =
+          other.by_time() && !other.by_time_of_slices() && &of(one) == &of(other) && of(one).left <= 1;
+      if (none_left || one.alike(other) || without_simulation(other)) continue;
       return next;
     }
     return all.size();
@@ -219,8 +219,8 @@ class Predictor {
   std::vector<std::pair<const Foreseen*, Prediction>> simulated_;
 };
 
-// What simulations have shown, then by the closed form, and of forms of one composite that with an order by time; what
-// has no closed form last.
+// By turns, then by the closed form, and of forms of one composite that with an order by time; what has no closed form
+// last.
 bool is_before(const Foreseen& a, const Foreseen& b) {
   if (a.has_closed() != b.has_closed()) return a.has_closed();
   if (a.turn() != b.turn()) return a.turn() < b.turn();
