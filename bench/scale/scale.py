@@ -297,7 +297,7 @@ def some_nics(sccl, write, folder):
 
 
 def seconds(sccl, write):
-    write("\n## Time and memory to plan\n\nOf the slowest of five collectives, each for 64 KiB and 1 GiB; two cores, other programs beside it.\n")
+    write("\n## Time and memory to plan\n\nOf the slowest of five collectives, each for 64 KiB and 1 GiB; on two cores.\n")
     write("| cluster | ranks | s | MB |\n|---|---|---|---|")
     for topology, ranks in (("4*z52-full", 32), ("4*pcie8", 32), ("8*pcie8", 64), ("8*dgx2", 128), ("16*dgx-a100", 128),
                             ("256*dgx-a100", 2048), ("256*mi250x", 4096), ("2048*dgx-a100", 16384), ("2048*pcie8", 16384)):

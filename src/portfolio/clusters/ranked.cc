@@ -184,8 +184,10 @@ class Simulations {
       work_ += kWorkOfFlatForm * flat_->sends();
     }
     const FlatSize size(flat_->sends(), candidate.cost.chunk_per_byte);
-    const SimulatedTime time = size.time(flat_->simulator, options, kMostOfAll, kOfParts);
+    SimulatedTime time = size.time(flat_->simulator, options, kMostOfAll, kOfParts);
     work_ += time.slices;
+    // What parts of long data tell may be a little less than the busiest link takes for all.
+    time.us = std::max(time.us, candidate.cost.busy_us(options.bytes));
     return time;
   }
 
