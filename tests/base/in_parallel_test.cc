@@ -1,13 +1,15 @@
 #include "base/os/in_parallel.h"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <numeric>
+#include <csignal>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sccl {
