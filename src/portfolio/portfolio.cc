@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "compose/lowering/expand.h"
 #include "planners/planners.h"
 #include "portfolio/clusters/cluster_planner.h"
 #include "portfolio/composites/even_tree_candidates.h"
@@ -30,6 +29,7 @@ constexpr int kMostPackedClusterRanks = 16;         // above this, composites ar
 constexpr int kMostPackedRoots = 8;                 // on a cluster: packing trees of more roots takes a second
 constexpr std::size_t kMostFramedSends = 130000;    // of one schedule: a second to lower
 constexpr std::size_t kMostSendsOfSlices = 260000;  // for gigabytes alone
+
 void add_planners(std::vector<Candidate>& result, const topology::Topology& topology, Collective collective,
                   Rank root) {
   for (const planners::Planner& planner : planners::table())

@@ -165,13 +165,14 @@ bool KernelStore::has(const Instance& instance) {
 }
 
 void KernelStore::prepare(std::span<const Instance> instances, Clock::time_point until) {
-  std::atomic<bool> failed{false};  // relaxed: it only spares work
-  in_parallel(instances.size(), std::min(kMostThreads, cores_of_thread()), [&](std::size_t one, unsigned /*worker*/) {
-    if (failed.load(std::memory_order_relaxed) || Clock::now() > until) return;
+  const unsigned threads = std::min(kMostThreads, cores_of_thread());
+  std::atomic<unsigned> failures{0};  // relaxed: it only spares work that would fail as well
+  in_parallel(instances.size(), threads, [&](std::size_t one, unsigned /*worker*/) {
+    if (failures.load(std::memory_order_relaxed) >= threads || Clock::now() > until) return;
     try {
       image(instances[one]);
     } catch (const Error&) {  // reported when a call needs the kernel
-      failed.store(true, std::memory_order_relaxed);
+      failures.fetch_add(1, std::memory_order_relaxed);
     }
   });
 }

@@ -37,9 +37,10 @@ constexpr int kShortRing = 4;                      // hosts
 constexpr int kPacesAcross[] = {0, 2, 8, 16, 64};  // of compose::kMostPace
 constexpr int kMostAlltoallRanks = 1 << 15;        // whose pairs are as many as the chunks that are counted
 
-// One rank has, or gets, all data that every host passes.
-bool passes_whole(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce;
+// What the root's host does beside a level of the others: by least busy links where these have entries.
+const std::shared_ptr<const schedule::Schedule>& beside_level(
+    const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root, std::size_t level, bool with_entries) {
+  return at_root[with_entries ? 0 : std::min(level, at_root.size() - 1)];
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
     return collective == Collective::allgather || collective == Collective::reducescatter ||
            (collective == Collective::allreduce && !simulated());
   if (is_for_both_ways(level)) return collective == Collective::allreduce;
-  if (has_no_own_data(level)) return collective == Collective::broadcast || collective == Collective::reduce;
+  if (has_no_own_data(level)) return passes_whole(collective);
   return true;
 }
 
@@ -405,7 +406,7 @@ void CompositePlanner::make(std::vector<CompositeCandidate>& result, const std::
   std::set<std::string_view> names;
   for (const CompositeCandidate& one : result) names.insert(one.composite->name);
   for (auto& some : all) {
-    if (some.empty() || !names.insert(some.front().composite->name).second) continue;
+    if (some.empty() || names.contains(some.front().composite->name)) continue;
     for (const CompositeCandidate& one : some) names.insert(one.composite->name);
     std::ranges::move(some, std::back_inserter(result));
   }
@@ -501,8 +502,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
             variants.push_back(variant);
           }
           if (at_root.empty()) continue;
-          const bool with_entries = has_no_own_data(level);
-          variant.at_root = at_root[level_choices_ == 1 || with_entries ? 0 : std::min(level, at_root.size() - 1)];
+          variant.at_root = beside_level(at_root, level, has_no_own_data(level));
           variants.push_back(variant);
           variant.at_root = scattered_at_root;
           if (frames.frames == 1 && scattered_at_root != nullptr) variants.push_back(variant);
@@ -566,7 +566,7 @@ void CompositePlanner::add_framed(std::vector<Variant>& variants, const Variant&
     variant.frames = frames;
     if (frames.frames == 1 || !passes_whole(of_hosts.collective)) variants.push_back(variant);
     if (at_root.empty()) continue;
-    variant.at_root = at_root[has_no_own_data(of_hosts.level) ? 0 : std::min(of_hosts.level, at_root.size() - 1)];
+    variant.at_root = beside_level(at_root, of_hosts.level, has_no_own_data(of_hosts.level));
     variants.push_back(variant);
   }
   add_forests(variants, of_hosts, forests);

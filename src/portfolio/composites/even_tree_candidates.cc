@@ -62,11 +62,6 @@ using treegen::Tree;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// One rank has, or gets, all data.
-bool passes_whole(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce;
-}
-
 // Trees that chunks take in turn: root by root, then each root's next tree.
 struct Turns {
   std::vector<Rank> roots;  // of equally many trees each

@@ -6,6 +6,7 @@
 
 #include "compose/form/composite.h"
 #include "portfolio/composites/shapes.h"
+#include "portfolio/flat/candidate.h"
 
 namespace sccl::portfolio {
 namespace {
@@ -37,7 +38,7 @@ unsigned longest_way_over_grid(int hosts) {
 
 std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,
                                     int steps_of_sums) {
-  if (collective == Collective::broadcast || collective == Collective::reduce) return as_list(kManyRootFrames);
+  if (passes_whole(collective)) return as_list(kManyRootFrames);
   const bool both_ways = collective == Collective::allreduce;
   if (both_ways && several_trees(shape)) return as_list(kManyTreeFrames);
   const bool ring = shape == compose::Shape::ring;

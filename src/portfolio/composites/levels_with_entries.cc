@@ -6,6 +6,7 @@
 
 #include "compose/network/handed_over.h"
 #include "portfolio/composites/composites.h"
+#include "portfolio/flat/candidate.h"
 #include "portfolio/host/entries.h"
 #include "schedule/simulation/cost.h"
 
@@ -105,7 +106,7 @@ void CompositePlanner::add_levels_with_entries(Collective collective) {
   // Of many hosts sums and copies hardly overlap: levels where each of them is even may be better than both together.
   if (collective == Collective::allreduce && !simulated()) add_levels_with_entries(Collective::allgather);
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
-  const bool one_root = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool one_root = passes_whole(collective);
   if (!blocks && !one_root && collective != Collective::allreduce) return;
   const Collective copies = blocks ? Collective::allgather : one_root ? Collective::broadcast : Collective::allreduce;
   if (!with_entries_.insert(copies).second || kinds_for_entries(Nics::own).empty()) return;

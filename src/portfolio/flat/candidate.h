@@ -29,6 +29,11 @@ struct Candidate {
 // Clusters of more ranks use only composites, which are chosen by their closed form (composites/composites.h).
 inline constexpr int kMostFlatRanks = 32;
 
+// Of which one rank has, or gets, all data, and every host passes all of it.
+inline bool passes_whole(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
 // On which one rank plans. Others of its host plan at the same time.
 inline unsigned planning_threads() {
   constexpr unsigned kMost = 2;

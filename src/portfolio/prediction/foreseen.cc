@@ -1,5 +1,6 @@
 #include "portfolio/prediction/foreseen.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -20,7 +21,8 @@ constexpr double kOfSlicesNext = 0.995;    // then orders for chunks of a whole 
 constexpr double kIslandsFirst = 0.99;     // little passes between their sockets, where chunks of others queue
 constexpr std::size_t kManySends = 10000;  // of even trees: simulated first
 // An order by time for data of one root whose closed form takes so many times the busiest link: latencies are a good
-// part of it, and chunks wait for slots. Of 27 on the presets none was the best, and each takes a tenth of a second.
+// part of it, and chunks wait for slots. Of 18 such calls on the presets it was the best of none, and each order takes
+// a tenth of a second.
 constexpr double kOfLatencies = 1.28;
 // Of a flat form and its simulator for each send, and of an order with it, as so many simulated slices.
 constexpr double kWorkOfFlatForm = 2;
@@ -68,13 +70,9 @@ double Foreseen::slices() const { return slices_in_all(candidate_->schedule, opt
 // With fewer sends it takes no long time to simulate others before even trees.
 Turn Foreseen::turn() const {
   if (fitted()) return sends() >= kManySends ? Turn::first : Turn::usual;
-  const bool waits = by_time() && of_one_root() && closed_.time_us > kOfLatencies * closed_busy_us();
+  const bool waits = by_time() && passes_whole((*candidate_->composite)->collective) &&
+                     closed_.time_us > kOfLatencies * closed_busy_us();
   return waits ? Turn::last : Turn::usual;
-}
-
-bool Foreseen::of_one_root() const {
-  const Collective collective = candidate_->composite ? (*candidate_->composite)->collective : Collective::allreduce;
-  return collective == Collective::broadcast || collective == Collective::reduce;
 }
 
 bool Foreseen::has_near_ports() const {
@@ -84,7 +82,7 @@ bool Foreseen::has_near_ports() const {
 }
 
 bool Foreseen::queues() const {
-  if (!by_time() || !candidate_->composite) return false;
+  if (!by_time()) return false;
   const Collective collective = (*candidate_->composite)->collective;
   const bool sums_alone = collective == Collective::reduce || collective == Collective::reducescatter;
   return !sums_alone && options_.slice_bytes > 0 && cost_.chunk_per_byte * options_.bytes > options_.slice_bytes;

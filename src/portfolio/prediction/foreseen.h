@@ -1,7 +1,6 @@
 // One candidate and the time that is foreseen for it: by its closed form, and by simulations.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -36,7 +35,9 @@ class Foreseen {
 
   std::size_t sends() const { return candidate_->schedule.sends(); }
 
-  bool by_time() const { return has_order(candidate_->schedule.steps()); }
+  bool by_time() const {  // only composites have such orders
+    return has_order(candidate_->schedule.steps());
+  }
   bool by_time_of_slices() const { return candidate_->schedule.steps() == Steps::by_time_of_slices; }
   bool of_islands() const { return candidate_->composite && (*candidate_->composite)->whole != nullptr; }
   bool of_blocks() const { return cost_.own_connections; }
@@ -72,7 +73,6 @@ class Foreseen {
   bool same(const Foreseen& other) const;
 
  private:
-  bool of_one_root() const;  // a Broadcast or Reduce
   // The one that is simulated first. Chunks in an order by time that are cut into slices queue as in any other order.
   double first_slice() const { return has_closed() && !by_time() ? closed_.slice_bytes : slices_.front(); }
   double work_of_form() const;
