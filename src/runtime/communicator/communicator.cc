@@ -199,7 +199,7 @@ void Communicator::connect() {
     throw;
   } catch (const std::exception& error) {
     fail_to_connect(cause_of(error));
-    if (parts_.membership) tell_those_ready(*parts_.membership, cause_of(error));
+    if (parts_.membership) tell_those_ready(*parts_.membership, error);
     const Error failure(ErrorCode::system_error, fmt::format("rank {}: init: {}", options_.rank, cause_of(error)));
     record_failure(failure);
     throw failure;

@@ -148,7 +148,7 @@ class InitExchange {
     } catch (const std::exception& error) {
       kept_.keep(probe_memory_);
       bootstrap_.fail(cause_of(error));
-      tell_those_ready(membership_, cause_of(error));
+      tell_those_ready(membership_, error);
       throw;
     }
   }
@@ -579,11 +579,13 @@ std::string CommunicatorIdentity::title() const {
   return name.empty() ? text() : fmt::format("\"{}\" ({})", name, text());
 }
 
-void tell_those_ready(const Membership& membership, const char* why) {
+void tell_those_ready(const Membership& membership, const std::exception& error) {
   if (membership.control.members().ranks() == 0) return;
   std::array<char, 512> text{};
-  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, why);
-  membership.control.health().publish_fault(static_cast<int>(ErrorCode::system_error), text.data());
+  std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, cause_of(error));
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  const ErrorCode code = own != nullptr ? own->code() : ErrorCode::system_error;
+  membership.control.health().publish_fault(static_cast<int>(code), text.data());
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {

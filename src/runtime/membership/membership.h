@@ -115,8 +115,9 @@ struct InitRequest {
   std::string net_name;                 // ncclConfig_t.netName, may be empty
 };
 
-// Tells the ranks that have left the bootstrap, and wait for this one in calls, that it failed. Needs no memory.
-void tell_those_ready(const Membership& membership, const char* why);
+// Tells the ranks that have left the bootstrap, and wait for this one in calls, that it failed. They throw an error of
+// the same code, as for a failure in a call. Needs no memory.
+void tell_those_ready(const Membership& membership, const std::exception& error);
 
 // Meets the other ranks (see Communicator::connect).
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort);
