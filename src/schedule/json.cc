@@ -53,6 +53,7 @@ Schedule parse(const json& source) {
   for (const json& of_step : rounds) schedule.rounds.push_back(integer(of_step));
   if (source.contains("weights")) schedule.weights = source.at("weights").get<std::vector<double>>();
   schedule.pipelined = source.value("pipelined", false);
+  if (source.contains("root_lead")) schedule.root_lead = integer(source.at("root_lead"));
   const json& sends = source.at("sends");
   if (!sends.is_array() || sends.size() > kMaxSends)
     fail(ErrorCode::invalid_argument, "schedule: 'sends' must be an array of at most {} entries", kMaxSends);
@@ -68,6 +69,10 @@ void check_shape(const Schedule& schedule) {
     fail(ErrorCode::invalid_argument, "schedule: {} chunks: give 1 to {}", schedule.chunks, kMaxChunks);
   if (schedule.steps < 0 || schedule.steps > kMaxSteps)
     fail(ErrorCode::invalid_argument, "schedule: {} steps: give 0 to {}", schedule.steps, kMaxSteps);
+  const Step most_lead = schedule.collective == Collective::broadcast ? kMaxSteps : 0;
+  if (schedule.root_lead < 0 || schedule.root_lead > most_lead)
+    fail(ErrorCode::invalid_argument, "schedule: 'root_lead' {}: give 0 to {}, and only to a Broadcast",
+         schedule.root_lead, kMaxSteps);
 }
 
 }  // namespace
@@ -89,6 +94,7 @@ nlohmann::json to_json(const Schedule& schedule) {
                  {"pipelined", schedule.pipelined},
                  {"sends", std::move(sends)}};
   if (!schedule.weights.empty()) result["weights"] = schedule.weights;
+  if (schedule.root_lead > 0) result["root_lead"] = schedule.root_lead;
   return result;
 }
 

@@ -44,6 +44,10 @@ struct Schedule {
   std::vector<int> rounds;      // by step
   std::vector<double> weights;  // by chunk, relative size within its block; empty: all equal
   bool pipelined = false;       // steps only give the order along a route (tree packings)
+  // Of a Broadcast. The root has all data at once: its connections could go ahead of one another and take what they
+  // share from those whose data other ranks wait for. None sends what is more than so many steps after the next send of
+  // another one, nor a slice before all have sent the slice before; 0: each goes as it can.
+  Step root_lead = 0;
   std::vector<Send> sends;
   bool operator==(const Schedule&) const = default;
 };

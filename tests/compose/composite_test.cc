@@ -338,6 +338,9 @@ TEST_CASE("levels that are wrong by themselves are refused") {
   composite = good;
   composite.chunks_per_rank = 0;
   refused(composite, "too many or none");
+  composite = good;
+  composite.root_lead = 1;
+  refused(composite, "the root of AllReduce has a lead of 1 steps");
 }
 
 TEST_CASE("trees of roots that are no trees, or not of each root of one group, are refused") {

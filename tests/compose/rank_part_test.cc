@@ -25,10 +25,10 @@ bool is_same(const RankPart::Message& a, const RankPart::Message& b) {
 }
 
 bool is_same(const RankPart& a, const RankPart& b) {
-  return a.collective == b.collective && a.ranks == b.ranks && a.root == b.root && a.rank == b.rank &&
-         a.chunks == b.chunks && std::ranges::equal(a.messages, b.messages, [](const auto& one, const auto& other) {
-           return is_same(one, other);
-         });
+  return a.collective == b.collective && a.ranks == b.ranks && a.root == b.root && a.root_lead == b.root_lead &&
+         a.rank == b.rank && a.chunks == b.chunks &&
+         std::ranges::equal(a.messages, b.messages,
+                            [](const auto& one, const auto& other) { return is_same(one, other); });
 }
 
 void check_same(const compose::Composite& composite) {

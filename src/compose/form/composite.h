@@ -180,6 +180,7 @@ struct Composite {
   // Whether the strands of a frame begin one after the other, evenly over the frame's steps. In step with each other,
   // all strands cross the root's links before the first of them goes on, and NICs far from the root wait.
   bool staggered = false;
+  Step root_lead = 0;                  // as in Schedule; at most kMostFrameSteps
   std::shared_ptr<const Order> order;  // null: the steps of frames
 
   int ranks() const { return topology->ranks; }

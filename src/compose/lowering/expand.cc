@@ -42,6 +42,7 @@ schedule::Schedule expand_without_rounds(const Composite& composite) {
   flat.collective = composite.collective;
   flat.ranks = composite.ranks();
   flat.root = composite.root;
+  flat.root_lead = composite.root_lead;
   flat.topology = composite.whole ? *composite.whole : *composite.topology;
   flat.chunks_per_rank = composite.chunks_per_rank;
   flat.chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
@@ -65,8 +66,8 @@ bool same_sends(const Composite& a, const Composite& b) {
   };
   return a.collective == b.collective && a.root == b.root && a.topology == b.topology && a.whole == b.whole &&
          a.chunks_per_rank == b.chunks_per_rank && a.frames == b.frames && a.frame_steps == b.frame_steps &&
-         a.staggered == b.staggered && a.meeting == b.meeting && a.order == b.order && a.kinds == b.kinds &&
-         a.source_is_near == b.source_is_near && a.turns_are_rails == b.turns_are_rails &&
+         a.staggered == b.staggered && a.root_lead == b.root_lead && a.meeting == b.meeting && a.order == b.order &&
+         a.kinds == b.kinds && a.source_is_near == b.source_is_near && a.turns_are_rails == b.turns_are_rails &&
          a.rails_of_pairs == b.rails_of_pairs && a.pace_across == b.pace_across && a.sink_is_near == b.sink_is_near &&
          a.hosts == b.hosts && std::ranges::equal(a.tiers, b.tiers, same_tier) && a.root_hosts == b.root_hosts &&
          a.root_turns == b.root_turns && a.at_root == b.at_root;

@@ -25,6 +25,7 @@ schedule::RankPart RankParts::of(Rank rank) const {
   part.collective = composite_->collective;
   part.ranks = composite_->ranks();
   part.root = composite_->root;
+  part.root_lead = composite_->root_lead;
   part.rank = rank;
   std::vector<Move> moves;
   routes_.for_each_chunk_of(rank, [&](ChunkId chunk) {

@@ -425,6 +425,11 @@ void check_ends(const Composite& composite) {
     refuse(composite, "{} chunks per rank in {} frames", pieces, composite.frames);
   if (composite.frame_steps < (composite.staggered ? 1 : 0) || composite.frame_steps > kMostFrameSteps)
     refuse(composite, "frames are {} steps apart", composite.frame_steps);
+  const bool leads = composite.root_lead != 0;
+  if (composite.root_lead < 0 || composite.root_lead > kMostFrameSteps ||
+      (leads && composite.collective != Collective::broadcast))
+    refuse(composite, "the root of {} has a lead of {} steps", info(composite.collective).call_name,
+           composite.root_lead);
   constexpr std::int64_t kMostChunks = std::int64_t{1} << 30;
   if (pieces < 1 || (times_ranks ? pieces * ranks : pieces) > kMostChunks)
     refuse(composite, "{} chunks per rank of {} ranks are too many or none", pieces, ranks);

@@ -224,24 +224,6 @@ std::string frames_in_name(const compose::Composite& composite) {
                                     : fmt::format("/{}x{}", composite.frames, composite.frame_steps);
 }
 
-// An order by time is good for chunks of one slice, so that more data needs more frames. What the root's host does with
-// the first frames it does again with the next ones: the same loads, in shorter chunks.
-compose::Composite in_more_frames(compose::Composite composite, int times) {
-  composite.frames *= times;
-  composite.chunks_per_rank *= times;
-  return composite;
-}
-
-compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& composite) {
-  const int times = composite.frames / cost.frames;
-  cost.frames = composite.frames;
-  cost.steps_of_frames = (cost.frames - 1) * composite.frame_steps;
-  cost.chunk_per_byte /= times;
-  cost.messages_between_hosts *= times;
-  cost.messages_on_host *= times;
-  return cost;
-}
-
 // Nothing returns to the root's host.
 compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
@@ -353,6 +335,8 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   composite.frames = variant.frames.frames;
   composite.frame_steps = variant.frames.steps;
   composite.staggered = variant.frames.staggered;
+  if (composite.staggered && !simulated() && variant.collective == Collective::broadcast)
+    composite.root_lead = kRootLead;
   if (by_blocks && variant.outer != nullptr)
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
@@ -386,12 +370,15 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   std::vector<compose::Composite> more;
   if (variant.forest != nullptr && variant.frames.order == Steps::by_time)
     for (const int times : kTimesFrames) more.push_back(in_more_frames(composite, times));
+  if (!simulated() && passes_whole(variant.collective) && composite.frames == kFramesOfLongData)
+    more.push_back(in_short_frames(composite));
+  const Steps order_of_more = simulated() ? Steps::by_time_of_slices : variant.frames.order;
   std::vector<CompositeCandidate> result;
   result.push_back({compose::Verified(std::move(composite), shop.verifier), cost, variant.frames.order, shares_});
   for (compose::Composite& one : more) {
     one.name = without_frames + frames_in_name(one);
-    const compose::Cost its_cost = in_more_frames(cost, one);
-    result.push_back({compose::Verified(std::move(one), shop.verifier), its_cost, Steps::by_time_of_slices, shares_});
+    const compose::Cost its_cost = simulated() ? in_more_frames(cost, one) : shop.costs.cost(one);
+    result.push_back({compose::Verified(std::move(one), shop.verifier), its_cost, order_of_more, shares_});
   }
   return result;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
-#include "compose/form/composite.h"
 #include "portfolio/composites/shapes.h"
 #include "portfolio/flat/candidate.h"
 
@@ -35,6 +35,28 @@ unsigned longest_way_over_grid(int hosts) {
 }
 
 }  // namespace
+
+compose::Composite in_more_frames(compose::Composite composite, int times) {
+  composite.frames *= times;
+  composite.chunks_per_rank *= times;
+  return composite;
+}
+
+compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& composite) {
+  const int times = composite.frames / cost.frames;
+  cost.frames = composite.frames;
+  cost.steps_of_frames = (cost.frames - 1) * composite.frame_steps;
+  cost.chunk_per_byte /= times;
+  cost.messages_between_hosts *= times;
+  cost.messages_on_host *= times;
+  return cost;
+}
+
+compose::Composite in_short_frames(compose::Composite composite) {
+  composite = in_more_frames(std::move(composite), 2);
+  composite.frame_steps *= 2;
+  return composite;
+}
 
 std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,
                                     int steps_of_sums) {

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "compose/cost/cost.h"
+#include "compose/form/composite.h"
 #include "compose/form/tree.h"
 #include "portfolio/flat/flat_form.h"
 #include "schedule/schedule.h"
@@ -39,6 +41,21 @@ inline constexpr Framing kManyForestFrames[] = {{16, 4, true}, {32, 4, true}};
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 
 inline std::vector<Framing> as_list(std::span<const Framing> framings) { return {framings.begin(), framings.end()}; }
+
+// An order by time is good for chunks of one slice, so that more data needs more frames. What the root's host does with
+// the first frames it does again with the next ones: the same loads, in shorter chunks.
+compose::Composite in_more_frames(compose::Composite composite, int times);
+compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& composite);
+
+// Long data of one root on many hosts is on its way to or from the farthest devices for a shorter part of the time in
+// twice as many frames, each in twice as many steps.
+inline constexpr int kFramesOfLongData = 32;
+compose::Composite in_short_frames(compose::Composite composite);
+
+// Composite::root_lead of a Broadcast whose strands begin one after the other. Without one 64 frames 8 steps apart take
+// 1.155 times the bound on 8*z52-full (256 MiB), with one 1.053; with leads of 8 to 16 steps no framing takes longer
+// than without, with shorter ones some do.
+inline constexpr int kRootLead = 16;
 
 // For clusters that are not simulated: so many hosts in a shape, of devices that data enters by, one or more for each
 // chunk; a host adds its data in so many steps.

@@ -21,6 +21,7 @@ struct Header {
   std::int32_t chunks = 0;
   std::int32_t chunks_per_rank = 0;
   std::int32_t steps = 0;
+  std::int32_t root_lead = 0;
   std::int32_t parts = 0;
   std::uint8_t by_rank = 0;
   std::uint8_t pipelined = 0;
@@ -45,6 +46,7 @@ Header header_of(const schedule::Schedule& schedule) {
   header.chunks = schedule.chunks;
   header.chunks_per_rank = schedule.chunks_per_rank;
   header.steps = schedule.steps;
+  header.root_lead = schedule.root_lead;
   header.pipelined = schedule.pipelined ? 1 : 0;
   header.sends = schedule.sends.size();
   header.weights = schedule.weights.size();
@@ -118,6 +120,7 @@ schedule::Schedule schedule_of(const Header& header, Reader& reader) {
   schedule.chunks = header.chunks;
   schedule.chunks_per_rank = header.chunks_per_rank;
   schedule.steps = header.steps;
+  schedule.root_lead = header.root_lead;
   schedule.pipelined = header.pipelined != 0;
   schedule.name = header.name.data();
   reader.read(schedule.rounds, static_cast<std::uint64_t>(header.steps));

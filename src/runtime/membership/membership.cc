@@ -42,7 +42,7 @@ namespace {
 
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
-constexpr std::uint32_t kProtocolVersion = 31;
+constexpr std::uint32_t kProtocolVersion = 32;
 
 struct PeerRecord {
   VersionHead head{kProtocolVersion, {}};
@@ -583,9 +583,7 @@ void tell_those_ready(const Membership& membership, const std::exception& error)
   if (membership.control.members().ranks() == 0) return;
   std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "rank %d: init: %s", membership.rank, cause_of(error));
-  const auto* const own = dynamic_cast<const Error*>(&error);
-  const ErrorCode code = own != nullptr ? own->code() : ErrorCode::system_error;
-  membership.control.health().publish_fault(static_cast<int>(code), text.data());
+  membership.control.health().publish_fault(static_cast<int>(code_of(error)), text.data());
 }
 
 Membership init_membership(const InitRequest& request, Deadline deadline, const std::atomic<bool>& abort) {

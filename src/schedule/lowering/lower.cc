@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <span>
 #include <utility>
 
 namespace sccl::schedule {
@@ -83,6 +84,7 @@ constexpr int kOwn = -1;  // as an operand: the rank's own value
 // memory holds.
 struct Task {
   int chunk = 0;
+  Step step = 0;                       // in which it receives, or sends what it reads
   int group = -1;                      // of endpoints; -1: the task is local
   int first_operand = 0;               // in operands_
   int operands = 0;                    // endpoints, or kOwn
@@ -230,6 +232,7 @@ class RankLowering {
         if (groups_.may_join(tasks_[at(candidate)].group, out)) task = candidate;
       if (task < 0) {
         task = add_task(chunk);
+        tasks_[at(task)].step = message.step;
         tasks_[at(task)].group = out;
         read(chunk, task);
         made_.push_back(task);
@@ -257,6 +260,7 @@ class RankLowering {
     if (!own_placed) read(first.chunk, task);
 
     Task& made = tasks_[at(task)];
+    made.step = first.step;
     made.local = home(first.chunk);
     made.receives = true;
     made.completes = first.completes;
@@ -382,13 +386,41 @@ class RankLowering {
     for (std::size_t task = 0; task < tasks_.size(); ++task)
       by_lane[begins[at(position[task].first)] + at(position[task].second)] = static_cast<int>(task);
     sink.begin(connections_, static_cast<int>(scratch_.size()), tasks_.size());
+    const bool keeps_together = part_.root_lead > 0 && part_.rank == part_.root;
     Op op;
     for (std::size_t lane = 0; lane < lengths.size(); ++lane) {
       sink.add_lane(at(lengths[lane]));
+      std::vector<std::size_t> behind;
+      if (keeps_together) behind.assign(begins.begin(), begins.end() - 1);
       for (std::size_t i = begins[lane]; i < begins[lane + 1]; ++i) {
         assemble(op, tasks_[at(by_lane[i])], static_cast<int>(lane), position);
+        if (keeps_together)
+          keep_together(op, static_cast<int>(lane), i == begins[lane], tasks_[at(by_lane[i])].step - part_.root_lead,
+                        {begins, by_lane}, behind);
         sink.add(op);
       }
+    }
+  }
+
+  // By lane: where it begins, and last where all end; and the tasks in this order.
+  struct ByLane {
+    std::span<const std::size_t> begins;
+    std::span<const int> tasks;
+  };
+
+  // Waits until the other lanes have sent all of steps before `step`, and the first operation until they have sent the
+  // slice before. `behind`: by lane, what this lane already waits for ends there.
+  void keep_together(Op& op, int lane, bool first, Step step, const ByLane& all,
+                     std::vector<std::size_t>& behind) const {
+    for (std::size_t other = 0; other < behind.size(); ++other) {
+      if (other == at(lane)) continue;
+      const std::size_t begin = all.begins[other];
+      const std::size_t end = all.begins[other + 1];
+      if (first) op.dependencies.push_back({static_cast<int>(other), static_cast<int>(end - begin) - 1, 1});
+      const std::size_t before = behind[other];
+      while (behind[other] < end && tasks_[at(all.tasks[behind[other]])].step < step) ++behind[other];
+      if (behind[other] > before)
+        op.dependencies.push_back({static_cast<int>(other), static_cast<int>(behind[other] - begin) - 1, 0});
     }
   }
 

@@ -51,6 +51,7 @@ std::vector<RankPart> parts_of(const Schedule& schedule) {
     part.collective = schedule.collective;
     part.ranks = schedule.ranks;
     part.root = schedule.root;
+    part.root_lead = schedule.root_lead;
     part.rank = rank;
   }
   for (ChunkId chunk = 0; chunk < schedule.chunks; ++chunk) {

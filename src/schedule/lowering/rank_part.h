@@ -22,6 +22,7 @@ struct RankPart {
   Collective collective = Collective::allreduce;
   int ranks = 0;
   Rank root = 0;
+  Step root_lead = 0;  // as in Schedule
   Rank rank = 0;
   std::vector<ChunkId> chunks;    // ascending: those of the messages, and those whose result the rank must have
   std::vector<Message> messages;  // ascending by (step, direction, chunk, peer)

@@ -9,6 +9,7 @@
 #include "schedule/simulation/cost.h"
 #include "schedule/simulation/event_queue.h"
 #include "schedule/simulation/lane_times.h"
+#include "schedule/simulation/root_lead.h"
 #include "schedule/transfer_graph.h"
 
 namespace sccl::schedule {
@@ -61,8 +62,9 @@ struct ConnectionState {
   int position = 0;  // of the next message
   int slice = 0;
   int under_way = 0;
-  int slots = 0;    // 0: unlimited
-  int awaits = -1;  // the value that the next message reads
+  int slots = 0;     // 0: unlimited
+  int awaits = -1;   // the value that the next message reads
+  int of_root = -1;  // in the root's lead
 };
 
 // Of one slice of a value: who may replace what.
@@ -76,7 +78,7 @@ struct Replacing {
 class Engine {
  public:
   Engine(const Schedule& schedule, const EdgeIndex& edges, const TransferGraph& graph, const SimulationOptions& options)
-      : schedule_(schedule), options_(options), edges_(edges), graph_(graph) {
+      : schedule_(schedule), options_(options), edges_(edges), graph_(graph), root_(schedule) {
     cut_slices();
     prepare_links();
     adder_free_.assign(static_cast<std::size_t>(schedule.ranks), 0);
@@ -280,6 +282,9 @@ class Engine {
           {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, network_slots), -1});
       skip_short_messages(connections_.back());
       look_ahead(connections_.back());
+      if (schedule_.root_lead > 0 && !stepwise() && send(first).src == schedule_.root)
+        connections_.back().of_root =
+            root_.add(static_cast<int>(connection), connections_.back().slice, send(connections_.back().position).step);
     }
   }
 
@@ -338,6 +343,7 @@ class Engine {
     const Event first{now_, state.position, connection, state.slice, 0, Event::Kind::enter};
     ++state.under_way;
     advance(state);
+    if (state.of_root >= 0) keep_together(state);
     state.last_begin = enter(first);
     if (state.last_begin > now_ || may_leave(state))
       queue_.add(state.last_begin, {0, first.message, connection, 0, 0, Event::Kind::follow});
@@ -348,7 +354,15 @@ class Engine {
   bool may_leave(const ConnectionState& state) {
     if (state.position == state.end || (state.slots > 0 && state.under_way == state.slots)) return false;
     if (stepwise() && send(state.position).step > open_step_) return false;
+    if (state.of_root >= 0 && root_.holds(state.slice, send(state.position).step)) return false;
     return missing(state.awaits, state.slice) == 0;
+  }
+
+  // One of the root's has another next message: others may have waited for that.
+  void keep_together(const ConnectionState& state) {
+    const bool ended = state.position == state.end;
+    if (!(ended ? root_.end(state.of_root) : root_.pass(state.of_root, state.slice, send(state.position).step))) return;
+    for (const int other : root_.connections()) queue_.add(now_, {0, 0, other, 0, 0, Event::Kind::follow});
   }
 
   // Dataflow: one slice of each message in turn, as a lane repeats its list. Stepwise: message by message.
@@ -527,6 +541,7 @@ class Engine {
   LaneTimes set_lanes_;            // by shared set
   std::vector<int> lanes_of_set_;  // those that a slice takes together count as one
   std::vector<ConnectionState> connections_;
+  RootLead root_;
   std::vector<Picoseconds> adder_free_;  // by rank: when its adders are free again
   double add_ps_per_byte_ = 0;
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "planners/planners.h"
+#include "portfolio/clusters/cluster_planner.h"
 #include "portfolio/portfolio.h"
 #include "runtime/settings/settings.h"
 #include "tools/input/byte_size.h"
@@ -71,7 +72,12 @@ bool serves(const std::string& algorithm, const std::optional<std::string>& link
     const std::vector<int> unknown(static_cast<std::size_t>(options.ranks), -1);
     const auto places = topology::places_on(machine, unknown, part);
     if (places.devices.empty()) throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + places.remark);
-    const auto all = portfolio::candidates(part(places.devices), collective, 0, algorithm);
+    const topology::Topology here = part(places.devices);
+    if (portfolio::by_levels_alone(here) && planners::find(algorithm) == nullptr)
+      return std::ranges::any_of(portfolio::ClusterPlanner(here).candidates(collective, 0), [&](const auto& one) {
+        return portfolio::answers_to(one.composite->name, algorithm);
+      });
+    const auto all = portfolio::candidates(here, collective, 0, algorithm);
     return std::any_of(all.begin(), all.end(), [&](const auto& one) { return portfolio::answers_to(one, algorithm); });
   } catch (const Error& error) {
     throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + error.what());
