@@ -116,6 +116,13 @@ def test_perf():
         expect_code(run(*call, wrong), 2, f"perf --algo {wrong}")
     expect_code(run(*call, "hybrid", env=named), 2, "perf --algo with nothing to offer")
     expect_code(run(*call, "rings", env={"SCCL_TOPO": "dgx1v:0,1,2"}), 2, "perf --algo on fewer devices than ranks")
+    # Composites alone serve so many ranks.
+    many = ["perf", "broadcast", "-n", "36", "-b", "64K", "-e", "64K", "-i", "1", "-w", "0", "--algo"]
+    on_hosts = {"SCCL_TOPO": "9*nvpairs4"}
+    result = run(*many, "levels/trees-3-deep+one-hop/32/4", env=on_hosts)
+    expect_code(result, 0, "perf --algo of a composite of many ranks")
+    expect("# Out of bounds values : 0 OK" in result.stdout, f"a composite of many ranks: {result.stdout}")
+    expect_code(run(*many, "levels/trees-3-deep+one-hop/31/4", env=on_hosts), 2, "perf --algo with no such composite")
     for wrong in (["perf"], ["perf", "nothing"], ["perf", "all_reduce", "-n", "0"], ["perf", "all_reduce", "-b", "x"],
                   ["perf", "all_reduce", "-d", "int7"], ["perf", "all_reduce", "-o", "xor"],
                   ["perf", "all_reduce", "-b", "1M", "-e", "8"], ["perf", "all_reduce", "--no-such-option"]):

@@ -44,9 +44,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 bool has_share(const CompositeCandidate& one) { return one.shares != nullptr && one.shares->serves(*one.composite); }
 
 // Of a simulation of the host that stands for all, or of all ranks.
-double work_of(const CompositeCandidate& one, schedule::SimulationOptions options, double slice_bytes) {
+double work_of(const CompositeCandidate& one, schedule::SimulationOptions options, double slice_bytes, bool alike) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
-  if (has_share(one)) {
+  if (alike) {
     const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / slice_bytes));
     return sends / static_cast<double>(one.composite->hosts.size()) * slices;
   }
@@ -62,7 +62,8 @@ std::vector<RankedComposite*> by_promise(std::vector<RankedComposite>& order,
   const double least_us = order.empty() ? 0 : order.front().time_us;
   for (RankedComposite& one : order) {
     const double band = least_us > 0 ? std::floor(std::log(one.time_us / least_us) / std::log(kAboutAsFast)) : 0;
-    all.emplace_back(band, work_of(candidates[one.candidate], options, one.slice_bytes), &one);
+    all.emplace_back(
+        band, work_of(candidates[one.candidate], options, one.slice_bytes, has_share(candidates[one.candidate])), &one);
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(std::get<0>(a), std::get<1>(a)) < std::pair(std::get<0>(b), std::get<1>(b));
@@ -102,7 +103,7 @@ class Simulations {
       if (one.simulated || refused_.contains(one.candidate)) continue;
       if (one.time_us >= kHopeless * least_us_) return;
       if (taken[shape_and_level(candidate)] == most_of_family) continue;
-      const double work = work_of(candidate, options_, one.slice_bytes);
+      const double work = work_of(one.candidate, one.slice_bytes);
       if (work > most_work || work_ + work > kMostWork) continue;
       simulate(one);
       if (one.simulated) ++taken[shape_and_level(candidate)];
@@ -112,9 +113,8 @@ class Simulations {
   // Who comes first is known, if that takes no long time: others that were simulated may be slower than they promised.
   bool know_first(std::vector<RankedComposite>& order) {
     RankedComposite& first = order.front();
-    const CompositeCandidate& candidate = candidates_[first.candidate];
     if (first.simulated || refused_.contains(first.candidate)) return false;
-    const double work = work_of(candidate, options_, first.slice_bytes);
+    const double work = work_of(first.candidate, first.slice_bytes);
     if (work_ + work > kMostWorkWithFirst) return false;
     simulate(first);
     return true;
@@ -122,10 +122,9 @@ class Simulations {
 
   // The closed form mostly finds the best slices, but not those of chains through many ranks.
   void shorten_slices(RankedComposite& first) {
-    const CompositeCandidate& candidate = candidates_[first.candidate];
-    if (!first.simulated || has_share(candidate)) return;
+    if (!first.simulated || alike(first.candidate)) return;
     for (double slice = first.slice_bytes / 2; slice >= kLeastSlice; slice /= 2) {
-      if (work_ + work_of(candidate, options_, slice) > kMostWorkWithFirst) return;
+      if (work_ + work_of(first.candidate, slice) > kMostWorkWithFirst) return;
       const auto time = time_of(first.candidate, slice);
       if (!time || time->stopped || time->us >= first.time_us) return;
       first.time_us = least_us_ = time->us;
@@ -140,7 +139,7 @@ class Simulations {
     const double promised_us = std::ranges::min_element(order, {}, &RankedComposite::closed_us)->closed_us;
     const bool comparable = least_us_ <= kComparable * promised_us;
     for (RankedComposite& one : order) {
-      if (one.simulated || refused_.contains(one.candidate)) continue;
+      if (one.simulated || refused_.contains(one.candidate) || unlike_.contains(one.candidate)) continue;
       const CompositeCandidate& candidate = candidates_[one.candidate];
       const double of_fastest = comparable ? over_closed_form_[waits_little(candidate) ? 1 : 0] : 1;
       const auto shape = over_closed_form_of_.find(family(candidate));
@@ -151,10 +150,19 @@ class Simulations {
   }
 
  private:
-  // What the simulator refuses, links of thousands of lanes for example, keeps its closed form.
+  bool alike(std::size_t index) const { return has_share(candidates_[index]) && !unlike_.contains(index); }
+  double work_of(std::size_t index, double slice_bytes) const {
+    return portfolio::work_of(candidates_[index], options_, slice_bytes, alike(index));
+  }
+
+  // What the simulator refuses, links of thousands of lanes for example, keeps its closed form; so do hosts that seem
+  // to do alike, but do not, until all of them are simulated.
   void simulate(RankedComposite& one) {
     try {
       if (const auto time = time_of(one.candidate, one.slice_bytes)) return learn(one, *time);
+      unlike_.insert(one.candidate);
+      one.time_us = one.closed_us;
+      return;
     } catch (const Error&) {
     }
     refused_.insert(one.candidate);
@@ -185,7 +193,7 @@ class Simulations {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     options.stop_after_us = least_us_;
-    if (has_share(candidate)) {
+    if (alike(index)) {
       const auto share = candidate.shares->of(*candidate.composite);
       if (!share) return std::nullopt;
       const schedule::Simulation simulation = schedule::Simulator(*share).run(options);
@@ -223,6 +231,7 @@ class Simulations {
   std::array<double, 2> over_closed_form_{1, 1};  // the least time, apart for those that wait little
   std::map<Family, double> over_closed_form_of_;  // the most of a time, at least
   std::set<std::size_t> refused_;
+  std::set<std::size_t> unlike_;
   std::unique_ptr<const Flat> flat_;  // the last one that was made
 };
 
