@@ -252,6 +252,49 @@ TEST_CASE("over racks of unlike size what is foreseen of the chosen one is near 
   CHECK(chosen.time_us == Approx(schedule::simulate(flat, options).time_us).epsilon(0.1));
 }
 
+// Sockets of one host as hosts with entries: they seem to do alike, but pass different parts of the data.
+TEST_CASE("hosts that only seem to do alike are simulated, all of them") {
+  const auto collective = GENERATE(Collective::allgather, Collective::reducescatter);
+  const Planned planned(topology::load("5*pcie8").topology, collective);
+  const double bytes = (collective == Collective::allgather ? 64 : 16) * kMiB;
+  const auto order = portfolio::ranked(planned.all, planned.options(bytes));
+  int compared = 0;
+  for (const portfolio::RankedComposite& one : order) {
+    const portfolio::CompositeCandidate& its = planned.all[one.candidate];
+    const bool seem_alike = its.shares != nullptr && its.shares->serves(*its.composite);
+    if (compared == 2 || !one.simulated || !seem_alike || planned.share(its)) continue;
+    ++compared;
+    INFO(its.name());
+    schedule::SimulationOptions options = planned.options(bytes);
+    options.slice_bytes = one.slice_bytes;
+    options.stop_after_us = order.front().time_us;
+    const schedule::Simulation all = schedule::simulate(compose::expand(*its.composite), options);
+    CHECK((all.stopped || one.time_us == Approx(all.time_us).epsilon(0.03)));
+  }
+  CHECK(compared > 0);
+}
+
+// By the closed form, what takes longer in one frame tells nothing of many frames: a simulation of all ranks confirms
+// it.
+TEST_CASE("long data of one root on many hosts is foreseen as a simulation of all ranks has it") {
+  const auto collective = GENERATE(Collective::broadcast, Collective::reduce);
+  const auto [cluster, bytes] = GENERATE(std::pair("5*z52-full", 256 * kMiB), std::pair("5*dgx1p", 64 * kMiB));
+  const Planned planned(topology::load(cluster).topology, collective);
+  const portfolio::RankedComposite chosen = portfolio::ranked(planned.all, planned.options(bytes)).front();
+  const compose::Composite& composite = *planned.all[chosen.candidate].composite;
+  INFO(composite.name << " on " << cluster);
+  CHECK(composite.frames >= 32);
+  schedule::SimulationOptions options = planned.options(bytes);
+  options.slice_bytes = chosen.slice_bytes;
+  const double us = schedule::simulate(compose::expand(composite), options).time_us;
+  CHECK(chosen.time_us == Approx(us).epsilon(0.04));
+  if (collective == Collective::reduce || std::string_view(cluster) != "5*z52-full") return;
+  compose::Composite free = composite;
+  REQUIRE(free.root_lead > 0);
+  free.root_lead = 0;
+  CHECK(schedule::simulate(compose::expand(free), options).time_us > 1.05 * us);
+}
+
 TEST_CASE("what the simulator refuses keeps its closed form") {
   topology::Topology many_lanes = topology::load("6*dgx1v").topology;
   for (topology::Link& link : many_lanes.links)
