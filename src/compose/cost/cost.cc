@@ -18,6 +18,12 @@ constexpr double kPassing = 0.58;     // the part of a frame's messages that fil
 constexpr double kSpareSlots = 1.1;   // on hosts, where chunks come at uneven times
 constexpr double kFewMessages = 0.3;  // the part of the busiest link's time that steps between frames do not hide
 constexpr double kTooFewSlots = 10;   // fitted to simulations of 64 ranks
+// Frames of one root so many steps apart are for long data. Where a step is short beside the latency between hosts,
+// chunks that pass a hop in every step hold up those behind them: 64 such frames of 256 MiB take 1.05 times the bound
+// on 8*z52-full (steps of 1.8 latencies), but 1.13 on 8*z52 (1.5) and 1.25 on 8*dgx1p (1.1), more than half as many
+// frames.
+constexpr int kLongFrame = 8;
+constexpr double kHopsOfLongFrame = 1.8;
 
 }  // namespace
 
@@ -89,7 +95,9 @@ double Cost::time_of_links_us(double bytes, double slice_bytes) const {
     if (own_connections) return us;
     return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
-  const double frames_us = steps_of_frames * on_host.alpha_us + kFewMessages * busy_us(bytes);
+  const bool long_frames = frames > 1 && steps_of_frames >= kLongFrame * (frames - 1);
+  const double frames_us = std::max(steps_of_frames * on_host.alpha_us + kFewMessages * busy_us(bytes),
+                                    long_frames ? kHopsOfLongFrame * steps_of_frames * between_hosts.alpha_us : 0);
   const double gaps_us = (rounds + 1) * gaps.us(between_hosts, slice);
   // A connection that makes up for what it waited for has its links alone, and its own slots.
   const double alone = nothing_returns ? 1 : 1 + kTooFewSlots * std::max(0.0, on_host.stretch(slice, 1) - 1);
