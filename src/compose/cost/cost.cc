@@ -20,8 +20,7 @@ constexpr double kFewMessages = 0.3;  // the part of the busiest link's time tha
 constexpr double kTooFewSlots = 10;   // fitted to simulations of 64 ranks
 // Frames of one root so many steps apart are for long data. Where a step is short beside the latency between hosts,
 // chunks that pass a hop in every step hold up those behind them: 64 such frames of 256 MiB take 1.05 times the bound
-// on 8*z52-full (steps of 1.8 latencies), but 1.13 on 8*z52 (1.5) and 1.25 on 8*dgx1p (1.1), more than half as many
-// frames.
+// on 8*z52-full (steps of 1.8 latencies), as a Reduce on 8*z52 (1.5) 1.13, more than half as many frames.
 constexpr int kLongFrame = 8;
 constexpr double kHopsOfLongFrame = 1.8;
 
