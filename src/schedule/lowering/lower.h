@@ -20,9 +20,7 @@
 //      in every step, so s' < s: enough for a send in a mixed lane. An operation that forwards in step s stands at
 //      (s - 1, 1, c, 1); it forwards only if s' < s - 1, or s' = s - 1 and c' < c. If there is no such message in this
 //      slice, the wait is for an earlier slice.
-//   4. Waits of a root's lanes for one another (Schedule::root_lead) are for operations of earlier steps, or of the
-//   slice
-//      before.
+//   4. Waits of a root's lanes for one another (Schedule::root_lead) are for operations of earlier steps or slices.
 //   5. Waits within a rank. An operation waits for the operation that stored the value that it reads, in an earlier
 //      step; a receiving operation waits for those that read the value that it replaces, in the same step (sends) or
 //      earlier; the first write to scratch waits for reads of the previous slice.
