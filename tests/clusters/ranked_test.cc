@@ -274,8 +274,7 @@ TEST_CASE("hosts that only seem to do alike are simulated, all of them") {
   CHECK(compared > 0);
 }
 
-// By the closed form, what takes longer in one frame tells nothing of many frames: a simulation of all ranks confirms
-// it.
+// What a composite takes over its closed form in one frame tells nothing of many frames.
 TEST_CASE("long data of one root on many hosts is foreseen as a simulation of all ranks has it") {
   const auto collective = GENERATE(Collective::broadcast, Collective::reduce);
   const auto [cluster, bytes] = GENERATE(std::pair("5*z52-full", 256 * kMiB), std::pair("5*dgx1p", 64 * kMiB));

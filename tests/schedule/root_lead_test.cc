@@ -59,8 +59,7 @@ std::map<std::pair<int, Step>, double> begins(const Schedule& schedule, Rank pee
   return result;
 }
 
-// Where the lanes of a rank's program are, if only those that `runs` names run, as far as waits for other lanes let
-// them.
+// Where the lanes of a rank's program are that are run one at a time, as far as waits for other lanes let them.
 struct LaneAt {
   int slice = 0;
   int op = 0;

@@ -73,10 +73,7 @@ std::vector<Subject> subjects_of(const Entries& entries, Subject std::ranges::ra
 }
 
 // The rank, or its process, lacks something that other ranks may have.
-bool is_shortage(const std::exception& error) {
-  const auto* const own = dynamic_cast<const Error*>(&error);
-  return own == nullptr || own->code() == ErrorCode::system_error;
-}
+bool is_shortage(const std::exception& error) { return code_of(error) == ErrorCode::system_error; }
 
 void drop_all(std::span<const Setup> setups, const char* why) noexcept {
   for (const Setup& setup : setups) setup.drop(why);
