@@ -32,7 +32,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 LD_LIBRARY_PATH="$here:$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$here/bin/sccl.real" "$@"
 SH
 chmod +x "$out/bin/sccl"
-cp scripts/gpu-check.sh scripts/gpu_*.py "$out/scripts/"
+cp scripts/gpu-check.sh scripts/gpu_*.py scripts/gpu_*.cu "$out/scripts/"
 
 if "$out/bin/sccl" kernels --arch "$archs" --out "$out/sccl-kernels" >"$out/kernels.txt" 2>&1; then
   tail -n 1 "$out/kernels.txt"

@@ -103,6 +103,56 @@ def beside(driver, spinner):
     }
 
 
+def inside_capture(driver, stream):
+    """Driver calls by name that a library makes in a call on a stream that is being captured."""
+    lib, size = driver.lib, C.c_size_t(1 << 16)
+    number, status, address, host, handle = C.c_uint64(), C.c_int(), C.c_uint64(), C.c_void_p(), C.c_void_p()
+    other, data, event, fresh = driver.stream(), driver.allocate(1 << 16), driver.event(), driver.event()
+    driver.record(event, other)
+    driver.synchronize(other)
+    return {
+        "cuStreamGetId of the stream": lambda: lib.cuStreamGetId(stream, C.byref(number)),
+        "cuStreamGetId of another stream": lambda: lib.cuStreamGetId(other, C.byref(number)),
+        "cuStreamGetCaptureInfo of the stream": lambda: lib.cuStreamGetCaptureInfo_v2(stream, C.byref(status), C.byref(number), None, None, None),
+        "cuStreamIsCapturing of the stream": lambda: lib.cuStreamIsCapturing(stream, C.byref(status)),
+        "cuStreamQuery of the stream": lambda: lib.cuStreamQuery(stream),
+        "cuStreamQuery of another stream": lambda: lib.cuStreamQuery(other),
+        "cuEventQuery of an event outside": lambda: lib.cuEventQuery(event),
+        "cuEventCreate": lambda: lib.cuEventCreate(C.byref(handle), 2),
+        "cuEventRecord in the stream": lambda: lib.cuEventRecord(fresh, stream),
+        "cuPointerGetAttributes": lambda: lib.cuPointerGetAttributes(1, (C.c_int * 1)(2), (C.c_void_p * 1)(C.addressof(status)), C.c_uint64(data)),
+        "cuMemGetAddressRange": lambda: lib.cuMemGetAddressRange_v2(C.byref(address), C.byref(size), C.c_uint64(data)),
+        "cuMemHostAlloc": lambda: lib.cuMemHostAlloc(C.byref(host), C.c_size_t(4096), 3),
+        "cuMemAlloc": lambda: lib.cuMemAlloc_v2(C.byref(address), C.c_size_t(4096)),
+        "cuMemcpyHtoDAsync in the stream": lambda: lib.cuMemcpyHtoDAsync_v2(C.c_uint64(data), host, C.c_size_t(64), stream),
+        "cuMemcpyHtoDAsync in another stream": lambda: lib.cuMemcpyHtoDAsync_v2(C.c_uint64(data), host, C.c_size_t(64), other),
+        "cuStreamWriteValue32 in the stream": lambda: lib.cuStreamWriteValue32_v2(stream, C.c_uint64(data), C.c_uint32(1), 0),
+        "cuModuleLoadData": lambda: lib.cuModuleLoadData(C.byref(handle), PTX),
+    }
+
+
+def capture_worker():
+    """What each call does to a capture of the calling thread, alone and with cuThreadExchangeStreamCaptureMode(relaxed)."""
+    driver = Driver()
+    stream = driver.stream()
+    lib = driver.lib
+    for name, call in inside_capture(driver, stream).items():
+        found = {"call": name}
+        for way, mode in (("alone", 1), ("relaxed", 2)):
+            driver.check(lib.cuStreamBeginCapture_v2(stream, 1), "cuStreamBeginCapture")
+            exchanged, status, graph = C.c_int(mode), C.c_int(), C.c_void_p()
+            lib.cuThreadExchangeStreamCaptureMode(C.byref(exchanged))
+            code = call()
+            lib.cuThreadExchangeStreamCaptureMode(C.byref(exchanged))
+            lib.cuStreamIsCapturing(stream, C.byref(status))
+            ended = lib.cuStreamEndCapture(stream, C.byref(graph))
+            if graph.value:
+                lib.cuGraphDestroy(graph)
+            found[way] = f"{'allowed' if ended == 0 else f'ends the capture ({ended})'}{f', returns {code}' if code else ''}"
+        print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
 def probe_worker():
     """Each call while a kernel spins, which is ended after a while: a call that waits for it takes as long."""
     driver = Driver()
@@ -129,12 +179,12 @@ def probe(report, options, run_job):
         except Failure as error:
             report.facts[name] = str(error)
     report.facts["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "not set (8)")
-    script = str(pathlib.Path(__file__).with_name("gpu_check.py"))
-    try:
-        run = subprocess.run([sys.executable, script, "--probe-calls"], capture_output=True, text=True, timeout=options.short, check=False)
-        output, ended = run.stdout, f"ended with status {run.returncode}: {' '.join(run.stderr.split())[-200:]}" if run.returncode else None
-    except subprocess.TimeoutExpired as expired:
-        output, ended = (expired.stdout or b"").decode(), f"did not end within {options.short} s"
+    output, ended = told_by("--probe-captures", options)
+    for line in output.splitlines():
+        report.captures.append(json.loads(line))
+        print("while a stream is captured: {call} {alone}; relaxed: {relaxed}".format(**report.captures[-1]), flush=True)
+    report.check("probe of captures", [{"error": f"after {len(report.captures)} calls: {ended}"} if ended else {}])
+    output, ended = told_by("--probe-calls", options)
     for line in output.splitlines():
         found = json.loads(line)
         waits = found["ms"] > SPIN_S * 900
@@ -145,6 +195,16 @@ def probe(report, options, run_job):
         # The call after the last one of the list is the one that did it.
         return report.check("probe of the driver", [{"error": f"after {len(report.waits)} calls: {ended}"}])
     report.check("probe of the driver", [{"calls": len(report.waits)}])
+
+
+def told_by(argument, options):
+    """What a process of its own prints, and how it ended if it did not end well."""
+    script = str(pathlib.Path(__file__).with_name("gpu_check.py"))
+    try:
+        run = subprocess.run([sys.executable, script, argument], capture_output=True, text=True, timeout=options.short, check=False)
+    except subprocess.TimeoutExpired as expired:
+        return (expired.stdout or b"").decode(), f"did not end within {options.short} s"
+    return run.stdout, f"ended with status {run.returncode}: {' '.join(run.stderr.split())[-200:]}" if run.returncode else None
 
 
 def two_threads(report, options, run_job):
@@ -232,8 +292,9 @@ def copy_bandwidth(driver, size):
 WAYS = {"in place": {}, "through slots": {"NCCL_P2P_DIRECT_DISABLE": "1"}}
 
 
-def measure(report, options, run_job, ranks, sizes, way, environment, title, mode="threads"):
-    results = run_job(mode, {"task": "timed", "ranks": ranks, "sizes": sizes, "quick": options.quick}, options.limit, environment)
+def measure(report, options, run_job, ranks, sizes, way, environment, title, mode="threads", hosts=None):
+    job = {"task": "timed", "ranks": ranks, "sizes": sizes, "quick": options.quick, "hosts": hosts}
+    results = run_job(mode, job, options.limit, environment)
     errors = [result["error"] for result in results if "error" in result]
     if errors:
         return errors[0]
@@ -316,6 +377,10 @@ def markdown(report):
     if report.waits:
         lines += ["", "## Driver calls while a kernel spins", "", "| call | |", "| --- | --- |"]
         lines += [f"| {row['call']} | {row['verdict'].replace('|', '/')} |" for row in report.waits]
+    if report.captures:
+        lines += ["", "## Driver calls while a stream is captured", "", "By the thread whose stream is captured (mode: of the thread), and with",
+                  "cuThreadExchangeStreamCaptureMode(relaxed) around the call.", "", "| call | alone | relaxed |", "| --- | --- | --- |"]
+        lines += ["| {call} | {alone} | {relaxed} |".format(**row) for row in report.captures]
     if report.figures:
         copy = report.facts.get("copy_gbytes_per_s")
         lines += ["", "## AllReduce by events", "", "us of a call on the stream of the slowest rank. n ranks of S bytes on one device read and write",

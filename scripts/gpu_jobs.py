@@ -38,7 +38,7 @@ def read_all(file):
     return file.read().decode(errors="replace")
 
 
-def spawn(argument_lists, unique_id, seconds, environment=None):
+def spawn(argument_lists, unique_id, seconds, environment=None, hosts=None):
     if Told.ends_at is not None:
         seconds = min(seconds, max(1, Told.ends_at - time.monotonic()))
     # A hang is told by the library, with its reason, before the job is ended.
@@ -46,7 +46,8 @@ def spawn(argument_lists, unique_id, seconds, environment=None):
     told = [tempfile.TemporaryFile() for _ in argument_lists]
     stacks = ["--stacks-after", str(int(seconds * 0.5) + 1)]
     workers = [subprocess.Popen([sys.executable, SCRIPT, *arguments, *stacks], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                stderr=file, text=True, env=settings) for arguments, file in zip(argument_lists, told)]
+                                stderr=file, text=True, env={**settings, **of_host(hosts, i)})
+               for i, (arguments, file) in enumerate(zip(argument_lists, told))]
     results, printed, deadline = [], [], time.monotonic() + seconds
     for worker in workers:
         worker.stdin.write(unique_id)
@@ -70,9 +71,13 @@ def spawn(argument_lists, unique_id, seconds, environment=None):
     return results
 
 
+def of_host(hosts, rank):
+    return {"NCCL_HOSTID": f"host{hosts[rank]}"} if hosts else {}
+
+
 def run_job(mode, job, seconds, environment=None):
     environment = {**({"NCCL_DEBUG": "WARN"} if job["task"] in ("bench", "timed") else {}), **(environment or {})}
     if mode == "threads":
         return run_threads(job, seconds, environment)
     return spawn([["--rank-of", json.dumps(job), "--rank", str(rank)] for rank in range(job["ranks"])],
-                 Library((environment or {}).get("SCCL_LIB")).create_id().hex(), seconds, environment)
+                 Library((environment or {}).get("SCCL_LIB")).create_id().hex(), seconds, environment, job.get("hosts"))

@@ -91,8 +91,11 @@ typedef struct ncclDevCommRequirements {
 typedef ncclDevCommRequirements ncclDevCommRequirements_t;
 /* Tells requirements of this header from NCCL's, whose ncclDevComm is longer. */
 #define SCCL_DEV_COMM_MAGIC 0x7363636du
-#define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER \
-  { sizeof(ncclDevCommRequirements), SCCL_DEV_COMM_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) }
+#define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER                                                                       \
+  {                                                                                                                  \
+    sizeof(ncclDevCommRequirements), SCCL_DEV_COMM_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), 0, 0, 0, \
+        0, 0, 0, 0, 0, 0, 0, NCCL_GIN_CONNECTION_NONE                                                                \
+  }
 
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);

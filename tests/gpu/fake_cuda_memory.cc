@@ -336,6 +336,18 @@ int cuMemExportToShareableHandle(void* out, u64 handle, int, u64) {
   *static_cast<int*>(out) = ::fcntl(found->second.descriptor, F_DUPFD_CLOEXEC, 0);
   return kSuccess;
 }
+// The handle can be released, not used for more: the fake forgets which one was mapped.
+int cuMemRetainAllocationHandle(u64* handle, void* address) {
+  if (const int code = enter("cuMemRetainAllocationHandle")) return code;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto at = reinterpret_cast<u64>(address);
+  auto found = s.mapped.upper_bound(at);
+  if (found == s.mapped.begin() || at >= (--found)->first + found->second.bytes) return kInvalidValue;
+  *handle = s.next++;
+  s.handles[*handle] = {::memfd_create("retained", MFD_CLOEXEC), found->second.device, found->second.bytes, false};
+  return kSuccess;
+}
 int cuMemImportFromShareableHandle(u64* handle, void* descriptor, int) {
   if (const int code = enter("cuMemImportFromShareableHandle")) return code;
   const int own = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), F_DUPFD_CLOEXEC, 0);

@@ -63,6 +63,7 @@ int cuStreamGetId(void* stream, u64* id) {
   if (const int code = enter("cuStreamGetId")) return code;
   const auto found = stream_of(stream);
   if (!found) return kInvalidHandle;
+  if (found->capture) return spoil(*found->capture, kCaptureUnsupported);  // an H200 does this
   *id = found->unique;
   return kSuccess;
 }

@@ -66,6 +66,31 @@ TEST_CASE("a group on a captured stream and another one is refused, and the comm
         })) == "");
 }
 
+TEST_CASE("a call on another stream leaves a capture alone that began behind the call before") {
+  for (const Mode mode : modes())
+    CHECK(failures(run_device_world(mode, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
+            void* other = nullptr;
+            cuStreamCreate(&other, 1);
+            std::vector<int> before(10, 1), beside(10, 1), inside(10, 1);
+            const auto call = [&](std::vector<int>& data, void* stream) {
+              return error_or_nothing(ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm,
+                                                    static_cast<cudaStream_t>(stream)));
+            };
+            std::string wrong = call(before, device.stream());
+            fake_cuda_reset_calls();
+            Captured captured;
+            wrong += captured.capture(device, [&] { return call(beside, other) + call(inside, device.stream()); });
+            if (fake_cuda_violations() != 0) return std::string("a call that captures forbid: ") + fake_cuda_calls();
+            cuStreamSynchronize(other);
+            for (int replay = 0; replay < 2; ++replay) cuGraphLaunch(captured.executable, device.stream());
+            device.synchronize();
+            captured.destroy();
+            cuStreamDestroy_v2(other);
+            if (before[9] != 2 || beside[9] != 2 || inside[9] != 4) wrong += "wrong sums";
+            return wrong;
+          })) == "");
+}
+
 TEST_CASE("a group on two streams of one capture is replayed") {
   CHECK(failures(run_device_world(Mode::threads, 2, [&](int, ncclComm_t comm, const OnDevice& device) -> std::string {
           void *other = nullptr, *event = nullptr;

@@ -120,6 +120,28 @@ TEST_CASE("blocks of several communicators find room beside one another, though 
 
 // Ranks 0 and 2 of a communicator share device 0, rank 1 is on device 1. Ranks 0 and 1 have a second communicator,
 // whose blocks are wide. Device 0 begins with the first one's call, and device 1 with the second one's.
+TEST_CASE("more ranks than a device has room for are refused at init, unless streams order their calls") {
+  const Multiprocessors few(2);
+  const auto begun = [](int ranks) {
+    return run_bare_world(Mode::threads, ranks, [ranks](int rank, const ncclUniqueId& id) -> std::string {
+      const OnDevice device;
+      ncclComm_t comm = nullptr;
+      if (ncclCommInitRank(&comm, ranks, id, rank) != ncclSuccess) return told();
+      std::vector<float> data(10, 1);
+      const std::string wrong = reduce(comm, device.stream(), data, data.size());
+      return ncclCommDestroy(comm) == ncclSuccess ? wrong : wrong + told();
+    });
+  };
+  CHECK(failures(begun(4)) == "");
+  for (const std::string& told : begun(5)) {
+    CHECK(contains(told, "5 ranks share the device of rank 0, and kernels of 4 at most run at a time"));
+    CHECK(contains(told, "SCCL_DEVICE_PATH=streams"));
+  }
+  ::setenv("SCCL_DEVICE_PATH", "streams", 1);
+  CHECK(failures(begun(5)) == "");
+  ::unsetenv("SCCL_DEVICE_PATH");
+}
+
 TEST_CASE("a wide block finds a multiprocessor beside ranks that share the device and wait") {
   const Multiprocessors few(8);
   constexpr int kOfFirst = 2 * 3;  // blocks on device 0: six of eight multiprocessors are in use, if only by half

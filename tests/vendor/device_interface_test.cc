@@ -1,26 +1,13 @@
 // Programs whose own kernels use NCCL's device interface get what those read from the vendor's library, behind our
 // handles.
+#include "device_interface.h"
+
 #include <catch2/catch.hpp>
 
-#include "nccl_shim/nccl_device.h"
 #include "vendor_world.h"
 
 using namespace api_test;
 using namespace vendor_test;
-
-// Not in our header, as no function of the device needs it there.
-extern "C" ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void** out);
-
-namespace {
-
-// As NCCL's own header initialises it, with which programs that have kernels are compiled.
-const ncclDevCommRequirements kRequirements = [] {
-  ncclDevCommRequirements requirements = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
-  requirements.magic = NCCL_API_MAGIC;
-  return requirements;
-}();
-
-}  // namespace
 
 TEST_CASE("a device communicator is the vendor's, and the vendor gets its own handle") {
   const Environment environment(Variables{{"SCCL_VENDOR", FAULTY_VENDOR}});

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gpu/device_world.h"
+#include "vendor/device_interface.h"
 #include "vendor/vendor_world.h"
 
 using namespace api_test;
@@ -221,6 +222,42 @@ TEST_CASE("on a device a library is found by itself, and left out where it fails
             return data.all(works ? 4 : 2) ? "" : "wrong sum";
           })) == "");
   }
+}
+
+TEST_CASE("on a device memory that the vendor's library cannot take is a window of ours alone") {
+  const Environment environment(
+      Variables{{"SCCL_VENDOR", FAULTY_VENDOR}, {"FAULTY_VENDOR", "CommWindowRegister:virtual"}});
+  constexpr std::size_t kBytes = 4096;
+  for (const int with_plain_memory : {-1, 1})
+    CHECK(failures(
+              run_device_world(Mode::threads, 2, [&](int rank, ncclComm_t comm, const OnDevice& device) -> std::string {
+                const DeviceInts plain(kBytes / sizeof(int), 1);
+                void *shared = nullptr, *seen = nullptr;
+                ncclMemAlloc(&shared, kBytes);
+                ncclWindow_t window = nullptr;
+                void* const buffer = rank == with_plain_memory ? plain.data() : shared;
+                const ncclResult_t made =
+                    ncclCommWindowRegister(comm, buffer, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC);
+                if (made != ncclSuccess || window == nullptr) return describe("register", made);
+                std::string wrong;
+                const bool theirs = ncclGetLsaDevicePointer(window, 0, rank, &seen) == ncclSuccess && seen == buffer;
+                if (theirs != (with_plain_memory < 0))
+                  wrong = theirs ? "the vendor has it" : "the vendor has no window";
+                ncclDevComm on_device{};
+                const ncclResult_t asked = ncclDevCommCreate(comm, &kRequirements, &on_device);
+                wrong += theirs ? (asked == ncclSuccess ? "" : describe("create", asked))
+                                : fails(asked, ncclInvalidUsage, {"ncclMemAlloc"});
+                if (theirs) ncclDevCommDestroy(comm, &on_device);
+                auto* const data = static_cast<int*>(buffer);
+                std::fill_n(data, kBytes / sizeof(int), 1);
+                const ncclResult_t ours = reduce(data, kBytes / sizeof(int), comm, device.stream());
+                device.synchronize();
+                if (ours != ncclSuccess || data[0] != 2) wrong += describe("a call in the window", ours);
+                if (const ncclResult_t left = ncclCommWindowDeregister(comm, window); left != ncclSuccess)
+                  wrong += describe("deregister", left);
+                ncclMemFree(shared);
+                return wrong;
+              })) == "");
 }
 
 TEST_CASE("on a device what is captured before the ranks have agreed is served by our schedules") {

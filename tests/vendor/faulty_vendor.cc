@@ -2,8 +2,8 @@
 //
 // FAULTY_VENDOR is a list of faults, each FUNCTION:FAULT or FUNCTION:FAULT:RANK, separated by commas; without a rank
 // all ranks have it. FAULT is fail, hang or meet: it returns when all ranks are in it; version:NUMBER is another
-// version. Calls that were served are counted in faulty_vendor_calls(), those
-// that hang now in faulty_vendor_hanging().
+// version; CommWindowRegister:virtual takes memory of cuMemCreate alone, as NCCL does. Calls that were served are
+// counted in faulty_vendor_calls(), those that hang now in faulty_vendor_hanging().
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -80,6 +80,15 @@ ncclResult_t meet_fault(const std::string& function, int rank) {
   }
   if (is_asked(function, "meet", rank)) meet(function);
   return is_asked(function, "fail", rank) ? ncclInternalError : ncclSuccess;
+}
+
+bool is_virtual_memory(void* address) {
+  using Retain = int(unsigned long long*, void*);
+  using Release = int(unsigned long long);
+  const auto retain = reinterpret_cast<Retain*>(::dlsym(RTLD_DEFAULT, "cuMemRetainAllocationHandle"));
+  const auto release = reinterpret_cast<Release*>(::dlsym(RTLD_DEFAULT, "cuMemRelease"));
+  unsigned long long handle = 0;
+  return retain != nullptr && retain(&handle, address) == 0 && release(handle) == 0;
 }
 
 template <typename... Arguments>
@@ -219,6 +228,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* window, int flags) {
   const ncclResult_t fault = meet_fault("CommWindowRegister", rank_of(comm));
   if (fault != ncclSuccess) return fault;
+  if (is_asked("CommWindowRegister", "virtual", rank_of(comm)) && !is_virtual_memory(buffer))
+    return ncclUnhandledCudaError;
   const ncclResult_t result =
       real<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister")(comm, buffer, size, window, flags);
   const std::lock_guard lock(ranks().mutex);

@@ -244,11 +244,18 @@ CaptureState capture_of(const Driver& driver, Stream stream) {
   return state;
 }
 
+bool is_being_captured(const Driver& driver, Stream stream) {
+  int status = 0;
+  return driver.stream_is_capturing(stream, &status) == 0 && static_cast<Capture>(status) != Capture::none;
+}
+
 StreamIdentity identity_of(const Driver& driver, Stream stream) {
   static std::atomic<unsigned long long> threads{0};
   static thread_local const unsigned long long thread = ++threads;
   StreamIdentity identity{is_legacy(stream) ? nullptr : stream};
-  const bool told = driver.stream_id != nullptr && driver.stream_id(stream, &identity.id) == 0;
+  // To ask a captured stream for its id ends the capture (docs/results/gpu-h200.md).
+  const bool told =
+      driver.stream_id != nullptr && !is_being_captured(driver, stream) && driver.stream_id(stream, &identity.id) == 0;
   if (!told) identity.id = is_per_thread(stream) ? thread : 0;
   return identity;
 }

@@ -80,12 +80,15 @@ struct CaptureState {
   void* graph = nullptr;
 };
 CaptureState capture_of(const Driver& driver, Stream stream);
+// The same as a plain question, of any handle: of one that is none, false.
+bool is_being_captured(const Driver& driver, Stream stream);
 
 // Tells streams of a context apart. A handle alone does not: a destroyed stream's handle is given to a new stream,
 // while the destroyed one's work goes on, and the per-thread default streams of all threads have one handle.
 struct StreamIdentity {
   Stream handle = nullptr;
-  unsigned long long id = 0;  // a driver that tells no ids: 0, or the thread's number for its per-thread stream
+  // A captured stream, or a driver that tells no ids: 0, or the thread's number for its per-thread stream.
+  unsigned long long id = 0;
 
   auto operator<=>(const StreamIdentity&) const = default;
 };

@@ -98,6 +98,7 @@ void fill_memory(Table& table, Driver& d) {
   table.want(d.vmm_set_access, {"cuMemSetAccess", "hipMemSetAccess"});
   table.want(d.vmm_export, {"cuMemExportToShareableHandle", "hipMemExportToShareableHandle"});
   table.want(d.vmm_import, {"cuMemImportFromShareableHandle", "hipMemImportFromShareableHandle"});
+  table.want(d.vmm_retain, {"cuMemRetainAllocationHandle", nullptr});
 }
 
 void fill_work(Table& table, Driver& d) {

@@ -170,6 +170,7 @@ struct Driver {
   Status (*vmm_set_access)(Address, std::size_t, const AccessDescription*, std::size_t count);
   Status (*vmm_export)(void*, std::uint64_t, int type, unsigned long long);
   Status (*vmm_import)(std::uint64_t*, void*, int type);
+  Status (*vmm_retain)(std::uint64_t*, void* address);  // the handle of what is mapped there; CUDA only; may be null
 
   // Streams, events, graphs.
   Status (*stream_create)(Stream*, unsigned flags);

@@ -55,6 +55,16 @@ bool is_open_to(const Device& device, Address address) {
   return type != kDeviceMemory || managed != 0 || plain != 0 || access == kReadAndWrite;
 }
 
+bool is_virtual_memory(const Device& device, Address address) {
+  const Driver& driver = *device.driver;
+  if (driver.vmm_retain == nullptr || driver.vmm_release == nullptr) return true;
+  const Current current(device);
+  std::uint64_t handle = 0;
+  if (driver.vmm_retain(&handle, reinterpret_cast<void*>(address)) != 0) return false;
+  driver.vmm_release(handle);
+  return true;
+}
+
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset) {
   const Current current(device);
   const Driver& driver = *device.driver;

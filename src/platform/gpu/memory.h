@@ -24,6 +24,9 @@ void enable_peer_access(const Device& user, const Device& owner);
 // program named.
 bool is_open_to(const Device& device, Address address);
 
+// Whether the memory is a mapped handle (cuMemCreate, ncclMemAlloc), as far as the driver tells; else true.
+bool is_virtual_memory(const Device& device, Address address);
+
 // A ticket for the program's allocation that contains `address`; `offset` becomes the distance of `address` from the
 // allocation's begin. Throws device_error for memory that no other process can map.
 Ticket ticket_for(const Device& device, Address address, std::size_t& offset);

@@ -1,12 +1,17 @@
 #include "runtime/communicator/device_interface.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
+#include "base/settings/log.h"
+#include "platform/gpu/memory.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/communicator/communicator.h"
 #include "runtime/gpu/kernel/device_executor.h"
 #include "runtime/host/executor.h"
@@ -45,6 +50,26 @@ bool takes_windows(const Communicator& communicator, VendorBackend& vendor) {
   if (communicator.membership().settings.vendor == VendorMode::asked) await_agreement(vendor);
   return vendor.state() == State::ready && vendor.has("ncclCommWindowRegister") &&
          vendor.has("ncclCommWindowDeregister");
+}
+
+// Whether the vendor's library can have the window: on devices it takes memory of cuMemCreate alone, and fails with the
+// driver's error where a rank gives it other memory. Collective, since all ranks must go the same way.
+bool is_memory_for_vendor(Communicator& communicator, const void* base, std::size_t bytes) {
+  const std::optional<DeviceMembership>& device = communicator.membership().on_device;
+  if (!device) return true;
+  const std::uint8_t mine = gpu::is_virtual_memory(device->device, reinterpret_cast<gpu::Address>(base)) ? 1 : 0;
+  const auto all =
+      communicator.control_all_gather().all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
+                                                   Deadline::in(init_timeout()), ControlAllGather::Revoked::is_gone);
+  const auto other = std::find_if(
+      all.begin(), all.end(), [](const ControlAllGather::Payload& payload) { return payload.front() == std::byte{0}; });
+  if (other == all.end()) return true;
+  if (communicator.rank() == 0)
+    log::info(log::Subsystem::init,
+              "a window of {} bytes is not known to the vendor's library, since the memory of rank {} is not of "
+              "ncclMemAlloc or cuMemCreate: allocate it so if kernels of the program read it",
+              bytes, other - all.begin());
+  return false;
 }
 
 void forget_buffer(Communicator& communicator, const void* own) {
@@ -89,7 +114,7 @@ ncclWindow_t register_window(Communicator& communicator, void* base, std::size_t
   VendorBackend* const vendor = vendor_of(communicator);
   if (vendor == nullptr) return own;
   const auto theirs = std::make_shared<ncclWindow_t>(nullptr);  // one that was given up may write it later
-  if (takes_windows(communicator, *vendor))
+  if (takes_windows(communicator, *vendor) && is_memory_for_vendor(communicator, base, bytes))
     perform(communicator, "ncclCommWindowRegister", Ranks::together,
             [theirs, base, bytes, flags](const VendorFunctions& functions, ncclComm_t made) {
               return functions.register_window(made, base, bytes, theirs.get(), flags);
@@ -167,8 +192,9 @@ void create_device_communicator(Communicator& communicator, const void* requirem
          vendor->library().text());
   if (vendor->made().windows().has_foreign())
     fail(ErrorCode::invalid_usage,
-         "rank {} has windows that {} does not know, since they were registered before it was in use, and its kernels "
-         "could not read them: give SCCL_VENDOR the path of the library, so that it has all windows",
+         "rank {} has windows that {} does not know, since they were registered before it was in use or are not of "
+         "ncclMemAlloc or cuMemCreate, and its kernels could not read them: give SCCL_VENDOR the path of the library, "
+         "and allocate their memory so",
          communicator.rank(), vendor->library().text());
   perform(communicator, "ncclDevCommCreate", Ranks::together,
           [requirements, out](const VendorFunctions& functions, ncclComm_t made) {

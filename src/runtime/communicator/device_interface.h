@@ -20,7 +20,8 @@ void* register_buffer(Communicator& communicator, void* base, std::size_t bytes)
 void deregister_buffer(Communicator& communicator, void* handle);
 
 // Collective. Where SCCL_VENDOR names a library, or the communicator has one already, the window is registered there,
-// too, and the handle is the vendor's. Null as OneSided::register_window.
+// too, and the handle is the vendor's. On devices only memory of ncclMemAlloc or cuMemCreate is. Null as
+// OneSided::register_window.
 ncclWindow_t register_window(Communicator& communicator, void* base, std::size_t bytes, WindowUse use, int flags);
 void deregister_window(Communicator& communicator, ncclWindow_t handle);
 // Throws invalid_usage for a handle that is none of this communicator's.

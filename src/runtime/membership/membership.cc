@@ -446,6 +446,7 @@ class InitExchange {
       made.proxy = std::make_shared<DeviceProxy>(
           DeviceProxy::Setup{*membership_.between_hosts.net, membership_.rank, *device_, made.layout,
                              made.peers[static_cast<std::size_t>(membership_.rank)].words});
+    check_room(made);
   }
 
   // Replaces ll128 by ll if lines are not possible: ll is the most similar protocol. Rank 0 logs one line.

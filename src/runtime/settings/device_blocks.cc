@@ -11,7 +11,8 @@ namespace {
 constexpr int kUsual = 24;
 constexpr int kFew = 8;  // enough for more than half of a device's link bandwidth
 constexpr int kMost = 64;
-constexpr int kCommunicators = 4;  // whose kernels fit on a device in wide blocks
+constexpr int kCommunicators = 4;           // whose kernels fit on a device in wide blocks
+constexpr int kBlocksOfMultiprocessor = 2;  // that are not wide: kernels promise it to their compiler
 
 int asked(const char* name, const char* older_name, int configured) {
   for (const char* one : {name, older_name})
@@ -42,6 +43,8 @@ int blocks_of_rank(int multiprocessors, int ranks, int most) {
   const int for_all = ranks == 1 ? multiprocessors / 2 : multiprocessors - multiprocessors / kCommunicators;
   return std::clamp(for_all / ranks, 1, most);
 }
+
+int most_ranks(int multiprocessors) { return kBlocksOfMultiprocessor * multiprocessors; }
 
 bool may_be_wide(int blocks, int multiprocessors, int ranks) {
   return ranks == 1 && kCommunicators * blocks <= multiprocessors;

@@ -22,6 +22,9 @@ int most_blocks(const BlockWishes& wishes);
 // a quarter: a wide block of another communicator needs a whole multiprocessor.
 int blocks_of_rank(int multiprocessors, int ranks, int most);
 
+// How many ranks' kernels run on a device at a time, if each has one block.
+int most_ranks(int multiprocessors);
+
 // Whether a block may take all of its multiprocessor. Only where the rank has the device for itself, and four such
 // communicators fit on it.
 bool may_be_wide(int blocks, int multiprocessors, int ranks);

@@ -54,6 +54,7 @@ static_assert(SameCall<decltype(Driver::vmm_unmap), decltype(&cuMemUnmap)>::valu
 static_assert(SameCall<decltype(Driver::vmm_set_access), decltype(&cuMemSetAccess)>::value);
 static_assert(SameCall<decltype(Driver::vmm_export), decltype(&cuMemExportToShareableHandle)>::value);
 static_assert(SameCall<decltype(Driver::vmm_import), decltype(&cuMemImportFromShareableHandle)>::value);
+static_assert(SameCall<decltype(Driver::vmm_retain), decltype(&cuMemRetainAllocationHandle)>::value);
 static_assert(SameCall<decltype(Driver::stream_create), decltype(&cuStreamCreate)>::value);
 static_assert(SameCall<decltype(Driver::stream_destroy), decltype(&cuStreamDestroy_v2)>::value);
 static_assert(SameCall<decltype(Driver::stream_synchronize), decltype(&cuStreamSynchronize)>::value);

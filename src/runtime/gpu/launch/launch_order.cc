@@ -44,12 +44,14 @@ void LaunchOrder::record(Last& last) {
   if (is_late && has_ended()) return;
   const gpu::Device& device = resources_.membership().device;
   const gpu::Current current(device);
-  const bool is_gone = is_late && !is_stream_of(last, last.stream.handle);
+  const bool is_gone = is_late && (gpu::is_being_captured(*device.driver, last.stream.handle) ||
+                                   !is_stream_of(last, last.stream.handle));
   const gpu::Status status =
       is_gone ? gpu::kInvalidHandle : device.driver->event_record(last.event.handle(), last.stream.handle);
   last.recorded = status == 0;
   if (!is_late) device.driver->check(status, "recording an event");
-  // The program has destroyed the stream, but the stream's work continues; or it is another thread's default stream.
+  // The program has destroyed the stream, but the stream's work continues; or it is another thread's default stream; or
+  // it is being captured since, and an event there would be one of the graph.
   while (status != 0 && !has_ended()) {
     watch_.check();
     std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -64,6 +64,20 @@ int fewest_blocks(const Places& places) {
   return std::max(1, fewest);
 }
 
+// Of the first device that has more ranks than room; empty: there is none.
+std::string text_of_no_room(const Places& places) {
+  for (Rank rank = 0; rank < static_cast<Rank>(places.records.size()); ++rank) {
+    const DeviceRecord& record = places.records[static_cast<std::size_t>(rank)];
+    const int beside = ranks_beside(places, rank), most = most_ranks(record.multiprocessors);
+    if (beside > most)
+      return fmt::format(
+          "{} ranks share the device of rank {}, and kernels of {} at most run at a time on its {} multiprocessors, "
+          "though all wait for one another: put fewer ranks on the device, or set SCCL_DEVICE_PATH=streams",
+          beside, rank, most, record.multiprocessors);
+  }
+  return {};
+}
+
 }  // namespace
 
 DeviceRecord record_of(const gpu::Device& device, int most_blocks) {
@@ -107,6 +121,7 @@ class DeviceExchange {
     membership_.device = device;
     membership_.neighbours = ranks_beside(places, rank);
     membership_.blocks = fewest_blocks(places);
+    membership_.no_room = text_of_no_room(places);
     membership_.wide_blocks = may_be_wide(membership_.blocks, device.multiprocessors, membership_.neighbours);
     // Memory is passed as descriptors only if every rank can do so.
     for (const DeviceRecord& record : places.records)

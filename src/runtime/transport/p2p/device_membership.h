@@ -36,6 +36,7 @@ struct DeviceMembership {
   int blocks = 1;                   // most running blocks of this rank, so that all ranks fit on the device together
   bool wide_blocks = false;         // a block may take a whole multiprocessor (may_be_wide)
   int neighbours = 1;               // ranks of this device, this rank included
+  std::string no_room;              // why kernels of all ranks cannot run at a time; empty: they can
   bool direct = false;              // kernels can use every rank's buffers: all ranks share a process and a device
   std::string no_windows_in_place;  // why collectives may not use windows in place; empty: they may
   PathTable paths;

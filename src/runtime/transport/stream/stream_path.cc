@@ -256,4 +256,9 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
   return path;
 }
 
+void check_room(const DeviceMembership& devices) {
+  const bool streams_wait = devices.streams && devices.streams->all_calls;
+  if (!devices.no_room.empty() && !streams_wait) fail(ErrorCode::invalid_usage, "{}", devices.no_room);
+}
+
 }  // namespace sccl::runtime

@@ -147,4 +147,7 @@ bool shares_time(std::span<const StreamRecord> records);
 std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership& devices, Bootstrap& bootstrap,
                                               Deadline deadline);
 
+// Throws invalid_usage, at all ranks alike, where kernels that wait for one another would find no room on a device.
+void check_room(const DeviceMembership& devices);
+
 }  // namespace sccl::runtime
