@@ -58,7 +58,8 @@ def work(rank, ranks, devices, port):
             group.all_to_all(whole, out)
             check(f"all_to_all {title}", out, cupy.stack([(rank + 1) * peer for peer in inputs]))
             group.barrier()
-    print(f"CuPy {cupy.__version__}, NCCL {nccl.get_version()}, {ranks} ranks, {checks} checks, wrong: {', '.join(wrong) or 'none'}", flush=True)
+    if rank == 0 or wrong:
+        print(f"CuPy {cupy.__version__}, NCCL {nccl.get_version()}, {ranks} ranks, {checks} checks, wrong: {', '.join(wrong) or 'none'}", flush=True)
     return 1 if wrong else 0
 
 
