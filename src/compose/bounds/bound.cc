@@ -16,6 +16,7 @@
 #include "compose/bounds/parts_bound.h"
 #include "compose/bounds/quickest_flow.h"
 #include "compose/bounds/row_bound.h"
+#include "compose/bounds/ways_bound.h"
 
 namespace sccl::compose {
 namespace {
@@ -45,6 +46,7 @@ class Bounds {
 
   std::vector<Bound> find() {
     if (topology_.ranks > 1) {
+      look_at_ways();
       around_ranks();
       around_hosts();
       around_racks();
@@ -150,8 +152,13 @@ class Bounds {
 
   void around_ranks() {
     Bound best;
+    std::vector<double> of_hosts(cluster_.hosts.size());
+    const std::vector<Capacity> disjoint = around_rank_and_switches(true);
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      of_hosts[at(cluster_.host_of[at(rank)])] += disjoint[at(rank)].out;
     double all = 0;
-    for (const Capacity& one : around_rank_and_switches(true)) all += one.out;
+    for (std::size_t host = 0; host < of_hosts.size(); ++host)
+      all += std::min(of_hosts[host], ways_.hosts[host].out_gbytes_per_s);
     const std::vector<Capacity> capacities = around_rank_and_switches(false);
     for (Rank rank = 0; rank < topology_.ranks; ++rank) {
       const Capacity& links = capacities[at(rank)];
@@ -163,14 +170,26 @@ class Bounds {
     partition("ranks", topology_.ranks, all);
   }
 
-  // Three borders of a host: between its devices and everything that is no path between devices, outside its NICs, and
-  // outside its own leaf switches.
+  void look_at_ways() {
+    std::vector<HostRates> nics(cluster_.hosts.size());
+    if (nics.size() > 1) {
+      hosts_ = host_capacities();
+      for (std::size_t host = 0; host < nics.size(); ++host) nics[host] = {hosts_[host].out, hosts_[host].in};
+    }
+    ways_ = rates_of_ways(cluster_, links_, nics);
+    for (const Bound& one : bounds_of_ways(cluster_, ways_, collective_, root_, bytes_)) keep(one);
+  }
+
+  // Four borders of a host: between its devices and everything that is no path between devices, around what links of
+  // the host alone join, outside its NICs, and outside its own leaf switches.
   std::vector<Capacity> host_capacities() const {
     std::vector<int> side(at(topology_.nodes()), -1);
     for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
       for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
     std::vector<Capacity> result = across(links_, side, cluster_.hosts.size());
     const auto take = [&] { take_less(result, across(links_, side, result.size())); };
+    side = joined_on_hosts();
+    take();
     side = hosts_with_nics();
     take();
     std::map<topology::Node, std::set<int>> hosts_at;
@@ -183,14 +202,16 @@ class Bounds {
     return result;
   }
 
-  // By node: the host whose devices, switches and NICs it is among, or -1.
-  std::vector<int> hosts_with_nics() const {
+  // By node: the host whose devices reach it over other links than those of class net, or -1.
+  std::vector<int> joined_on_hosts() const {
     std::vector<int> side(at(topology_.nodes()), -1);
-    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
-      for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
-    for (Rank rank = 0; rank < topology_.ranks; ++rank)
-      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
-    // NICs that are on no rank's shortest way.
+    for (Rank rank = 0; rank < topology_.ranks; ++rank) side[at(rank)] = cluster_.host_of[at(rank)];
+    spread(side);
+    return side;
+  }
+
+  // To all nodes to which links of other classes than net lead.
+  void spread(std::vector<int>& side) const {
     for (bool more = true; more;) {
       more = false;
       for (const topology::Link& link : links_) {
@@ -199,6 +220,16 @@ class Bounds {
         more = true;
       }
     }
+  }
+
+  // By node: the host whose devices, switches and NICs it is among, or -1.
+  std::vector<int> hosts_with_nics() const {
+    std::vector<int> side(at(topology_.nodes()), -1);
+    for (std::size_t host = 0; host < cluster_.nodes.size(); ++host)
+      for (const topology::Node node : cluster_.nodes[host]) side[at(node)] = static_cast<int>(host);
+    for (Rank rank = 0; rank < topology_.ranks; ++rank)
+      for (const auto& [src, dst] : cluster_.attachments[at(rank)].up) side[at(src)] = cluster_.host_of[at(rank)];
+    spread(side);  // NICs that are on no rank's shortest way
     return side;
   }
 
@@ -225,7 +256,7 @@ class Bounds {
 
   void around_hosts() {
     if (cluster_.hosts.size() < 2) return;
-    const std::vector<Capacity> capacities = host_capacities();
+    const std::vector<Capacity>& capacities = hosts_;
     Bound best;
     double all = 0;
     for (std::size_t host = 0; host < capacities.size(); ++host) {
@@ -489,6 +520,8 @@ class Bounds {
   double bytes_;
   std::vector<topology::Link> links_;
   std::vector<Capacity> of_node_;
+  std::vector<Capacity> hosts_;  // between each of several hosts and the others
+  WayRates ways_;
   std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
   std::vector<Bound> found_;
 };

@@ -107,7 +107,8 @@ std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const 
   if (passes_whole(variant.collective)) return as_list(kRootFrames);
   if (is_for_both_ways(variant.level)) return as_list(kFramesBothWays);
   if (has_own_data(variant.level)) return as_list(kOrderedFramesOfEntries);
-  if (variant.collective != Collective::allreduce || cluster_->has_one_leaf()) return as_list(kMoreFrames);
+  const bool joined_evenly = cluster_->has_one_leaf() && compose::equal_ports(hosts_);
+  if (variant.collective != Collective::allreduce || joined_evenly) return as_list(kMoreFrames);
   const bool over_slow_links = variant.racks || variant.outer != nullptr;
   return as_list(over_slow_links ? std::span<const Framing>(kShortFramesOverSlowLinks) : kShortFrames);
 }
@@ -548,7 +549,11 @@ const OuterTrees* CompositePlanner::outer_trees(std::span<const CompositeCandida
 void CompositePlanner::add_framed(std::vector<Variant>& variants, const Variant& of_hosts,
                                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                                   const std::vector<Forest>& forests) const {
-  for (const Framing& frames : frames_for(of_hosts)) {
+  std::vector<Framing> all = frames_for(of_hosts);
+  // One tree's sums and copies follow one another sooner in shorter frames.
+  if (of_hosts.outer != nullptr && of_hosts.collective == Collective::allreduce && !simulated())
+    all.insert(all.end(), std::begin(kMorePackedFrames), std::end(kMorePackedFrames));
+  for (const Framing& frames : all) {
     Variant variant = of_hosts;
     variant.frames = frames;
     if (frames.frames == 1 || !passes_whole(of_hosts.collective)) variants.push_back(variant);

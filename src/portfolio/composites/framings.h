@@ -28,8 +28,9 @@ inline constexpr Framing kOrderedFramesOfEntries[] = {
 // For sums and copies at once.
 inline constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
 // Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
-// the other. Copies begin when the first frame has been summed, and sums end before the last frame is copied, so short
-// frames pay, most of all over racks and lines. The most promising first: simulations of the others end at its time.
+// the other. Likewise where hosts have unequal NICs. Copies begin when the first frame has been summed, and sums end
+// before the last frame is copied, so short frames pay, most of all over racks and lines. The most promising first:
+// simulations of the others end at its time.
 inline constexpr Framing kShortFrames[] = {{64}, {64, 2}, {32}, {32, 2}, {16, 1, false, Steps::by_time}, {8}, {1}};
 inline constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, {32, 2}, {16, 4, false, Steps::by_time},
                                                         {16, 2}, {8},     {1}};
@@ -37,6 +38,8 @@ inline constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, 
 inline constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 inline constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
 inline constexpr Framing kManyForestFrames[] = {{16, 4, true}, {32, 4, true}};
+// Of an AllReduce on many ranks whose hosts are joined unevenly, besides those of all.
+inline constexpr Framing kMorePackedFrames[] = {{64}, {64, 2}, {96, 0}};
 // Where NICs have slack.
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};
 

@@ -33,7 +33,7 @@ struct OuterTrees {
 };
 
 // With more hosts the trees of all roots take longer to find and more memory than a plan may.
-inline constexpr int kMostPackedHosts = 16;
+inline constexpr int kMostPackedHosts = 32;
 
 // `data` are the bytes of each root; for `both` their sum counts. Some may be 0. `entries`: by host, on average of its
 // chunks; empty: 1. A pure function; nothing if the program does not end.
