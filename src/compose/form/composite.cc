@@ -120,7 +120,8 @@ int Routes::strands() const {
 }
 
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
-// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first. With entries the turns
+// of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first, and those of the next
+// frame go on with the next ports: hosts have unequal numbers of them. With entries the turns
 // of a host's schedule are unlike one another: there the frames of a chunk have different roots, so that every root has
 // chunks of every turn.
 Routes::Ends Routes::ends(const Part& part) const {
@@ -139,10 +140,10 @@ Routes::Ends Routes::ends(const Part& part) const {
     return ends;
   };
   const auto by_number = [&](Ends ends) {
-    ends.turn = chunk;
+    ends.turn = part.frame * pieces_ + chunk;
     ends.strand = chunk / most_ports_;
     ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
-    ends.root_turn = part.frame * pieces_ + chunk;
+    ends.root_turn = ends.turn;
     ends.leaf_turn = ends.strand + part.frame;
     ends.local_turn = ends.strand + part.frame * strands();
     return ends;

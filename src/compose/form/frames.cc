@@ -35,6 +35,8 @@ int Routes::turn_of_frames() const {
     if (kind->home) for_each_turns(*kind->home, [&](const auto& turns) { take(turns.size(), strands_of_frame); });
   }
   if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
+  if (owners() == 1)
+    for (const Host& host : composite_.hosts) take(host.ports.size(), at(pieces_));
   if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
   for (const Tier& tier : composite_.tiers) take(tier.leaves.size(), 1);
   if (owners() == 1 && !entries) return static_cast<int>(turn);

@@ -244,9 +244,20 @@ CaptureState capture_of(const Driver& driver, Stream stream) {
   return state;
 }
 
-bool is_being_captured(const Driver& driver, Stream stream) {
+namespace {
+
+// Nothing where the driver does not tell: of no stream's handle, or of the default stream while a capture forbids its
+// use.
+std::optional<Capture> plain_capture_of(const Driver& driver, Stream stream) {
   int status = 0;
-  return driver.stream_is_capturing(stream, &status) == 0 && static_cast<Capture>(status) != Capture::none;
+  if (driver.stream_is_capturing(stream, &status) != 0) return std::nullopt;
+  return static_cast<Capture>(status);
+}
+
+}  // namespace
+
+bool is_being_captured(const Driver& driver, Stream stream) {
+  return plain_capture_of(driver, stream).value_or(Capture::none) != Capture::none;
 }
 
 StreamIdentity identity_of(const Driver& driver, Stream stream) {
@@ -254,8 +265,8 @@ StreamIdentity identity_of(const Driver& driver, Stream stream) {
   static thread_local const unsigned long long thread = ++threads;
   StreamIdentity identity{is_legacy(stream) ? nullptr : stream};
   // To ask a captured stream for its id ends the capture (docs/results/gpu-h200.md).
-  const bool told =
-      driver.stream_id != nullptr && !is_being_captured(driver, stream) && driver.stream_id(stream, &identity.id) == 0;
+  const bool may_ask = driver.stream_id != nullptr && plain_capture_of(driver, stream) == Capture::none;
+  const bool told = may_ask && driver.stream_id(stream, &identity.id) == 0;
   if (!told) identity.id = is_per_thread(stream) ? thread : 0;
   return identity;
 }

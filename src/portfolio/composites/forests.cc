@@ -122,7 +122,7 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
     Leaving& one = leaving.emplace_back();
     routes.for_each_child(chunk * composite.frames + frame, static_cast<int>(root_host),
                           [&](int host, compose::Step) { one.host = host; });
-    const int port = next.ports[at(chunk) % next.ports.size()];
+    const int port = next.ports[at(i) % next.ports.size()];
     one.entries.push_back(port);
     const auto& turns = (sums ? kind.in_turns : kind.out_turns)[at(port)];
     const auto& more = sums ? kind.in_entries : kind.out_entries;
