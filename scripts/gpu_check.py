@@ -197,7 +197,10 @@ class Rank:
         for _ in range(2):
             driver.replay(graph, self.stream)
         self.library.collective("AllReduce", data, data, count, 7, 0, 0, self.comm, self.stream)
-        if driver.read(data, count * 4, self.stream) != encode("float32", self.ranks ** 5) * count:
+        found = driver.read(data, count * 4, self.stream)
+        if self.library.async_error(self.comm) != 0:
+            raise Failure(f"two replays and a call failed: {(self.library.lib.ncclGetLastError(None) or b'').decode()}")
+        if found != encode("float32", self.ranks ** 5) * count:
             raise Failure("two replays of two AllReduce and one more gave a wrong sum")
         return {"cases": 1}
 

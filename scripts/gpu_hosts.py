@@ -20,8 +20,8 @@ def run(report, options, run_job):
         gpu_contact.with_service(report, title, lambda environment: of_processes(report, options, run_job, environment))
     title = f"correctness, {MANY_RANKS} ranks as threads"
     if report.facts["multiprocessors"] < MANY_RANKS:
-        return report.skip(title, "they need a multiprocessor each")
-    # No graphs: those of more ranks than there are hardware queues (32 at most) wait for one another behind their kernels.
+        return report.skip(title, "the device has fewer multiprocessors")
+    # No graphs: those of more ranks than there are hardware queues (32 at most) may wait for one another in these.
     report.check(title, run_job("threads", {"task": "correctness", "ranks": MANY_RANKS, "quick": True}, options.limit))
 
 

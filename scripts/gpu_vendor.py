@@ -69,4 +69,5 @@ def ranks_of(program, options, environment, meeting):
         except subprocess.TimeoutExpired:
             process.kill()
             said.append(process.communicate()[0] + f" did not end within {options.limit} s")
-    return "" if all(text.endswith("ok\n") for text in said) else " | ".join(" ".join(text.split())[-300:] for text in said)
+    good = all(text.endswith("ok\n") for text in said) and all(process.returncode == 0 for process in ranks)
+    return "" if good else " | ".join(" ".join(text.split())[-300:] for text in said)

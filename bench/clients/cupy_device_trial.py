@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+LIMIT_S = 300
+
 
 def start(ranks, devices):
     with socket.socket() as free:
@@ -12,10 +14,12 @@ def start(ranks, devices):
         port = free.getsockname()[1]
     workers = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), str(ranks), str(devices), str(port)], env=os.environ,
                                 stdout=subprocess.PIPE if rank == 0 else None, text=True) for rank in range(ranks)]
-    output = workers[0].communicate()[0]
-    codes = [worker.wait() for worker in workers]
-    print(output, end="")
-    return max(abs(code) for code in codes)
+    try:
+        print(workers[0].communicate(timeout=LIMIT_S)[0], end="")
+        return max(abs(worker.wait(timeout=LIMIT_S)) for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill()
 
 
 def work(rank, ranks, devices, port):
@@ -51,9 +55,10 @@ def work(rank, ranks, devices, port):
             whole, out = cupy.stack([value * mine for value in range(1, ranks + 1)]), cupy.zeros(count, kind)
             group.reduce_scatter(whole, out, count)
             check(f"reduce_scatter {title}", out, (rank + 1) * total)
-            out = cupy.zeros(count, kind)
-            group.send_recv(mine, out, (rank + 1) % ranks) if ranks == 2 else None
-            check(f"send_recv {title}", out, inputs[(rank + 1) % ranks] if ranks == 2 else out)
+            if ranks == 2:  # with more its pairs would wait for one another
+                out = cupy.zeros(count, kind)
+                group.send_recv(mine, out, 1 - rank)
+                check(f"send_recv {title}", out, inputs[1 - rank])
             out = cupy.zeros((ranks, count), kind)
             group.all_to_all(whole, out)
             check(f"all_to_all {title}", out, cupy.stack([(rank + 1) * peer for peer in inputs]))

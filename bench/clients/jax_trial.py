@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 
+LIMIT_S = 300
+
 
 def start(ranks, devices):
     with socket.socket() as free:
@@ -14,10 +16,12 @@ def start(ranks, devices):
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cuda")}
     workers = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), str(ranks), str(devices), str(port)], env=environment,
                                 stdout=subprocess.PIPE if rank == 0 else None, text=True) for rank in range(ranks)]
-    output = workers[0].communicate()[0]
-    codes = [worker.wait() for worker in workers]
-    print(output, end="")
-    return max(abs(code) for code in codes)
+    try:
+        print(workers[0].communicate(timeout=LIMIT_S)[0], end="")
+        return max(abs(worker.wait(timeout=LIMIT_S)) for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill()
 
 
 def work(rank, ranks, devices, port):

@@ -8,6 +8,7 @@
 
 #include "compose/against_bounds.h"
 #include "compose/clusters.h"
+#include "topology/presets.h"
 
 using namespace sccl;
 
@@ -88,6 +89,27 @@ TEST_CASE("a host that has a rack for itself sends what its NICs send, not what 
   });
   REQUIRE(of_hosts != all.end());
   CHECK(of_hosts->us == Approx(6 * kBytes / 48e3));
+}
+
+TEST_CASE("devices without a way on their host send to each other over the network") {
+  std::mt19937 random(11);
+  int number = 0;
+  for (const topology::Topology& machine :
+       {part("2*dgx1v", {0, 1, 2, 3, 4, 5, 6, 7}), part("2*mi250x", {0, 1, 2, 3, 4, 5}),
+        part("2*z52", {0, 3, 5, 9, 12}), in_a_row(3, 4, {20, 10}),
+        with_nics(topology::preset("nvpairs4"), {2, {0, 1, 2, 3}}, 400)}) {
+    const topology::Cluster cluster = topology::cluster_of(machine);
+    check_that_no_schedule_beats(machine, ++number, {1e5, 1e7}, random,
+                                 [&](Collective collective, Rank root, double bytes) {
+                                   return compose::bounds(machine, cluster, collective, root, bytes);
+                                 });
+  }
+}
+
+TEST_CASE("a direct link of the network between two devices is a way between them") {
+  topology::Topology machine = machine_of({.hosts = 1, .devices = 2, .inner = 10, .to_nic = 5});
+  join(machine, 0, 1, 80, topology::LinkClass::net);
+  CHECK(bound_us(machine, Collective::allgather) <= 1.0001 * kBytes / 80e3 + 1);
 }
 
 TEST_CASE("no schedule on hosts with two ways from their devices is foreseen to beat the bounds") {

@@ -118,8 +118,6 @@ TEST_CASE("blocks of several communicators find room beside one another, though 
   fake_cuda_set_devices(1);
 }
 
-// Ranks 0 and 2 of a communicator share device 0, rank 1 is on device 1. Ranks 0 and 1 have a second communicator,
-// whose blocks are wide. Device 0 begins with the first one's call, and device 1 with the second one's.
 TEST_CASE("more ranks than a device has room for are refused at init, unless streams order their calls") {
   const Multiprocessors few(2);
   const auto begun = [](int ranks) {
@@ -142,6 +140,8 @@ TEST_CASE("more ranks than a device has room for are refused at init, unless str
   ::unsetenv("SCCL_DEVICE_PATH");
 }
 
+// Ranks 0 and 2 of a communicator share device 0, rank 1 is on device 1. Ranks 0 and 1 have a second communicator,
+// whose blocks are wide. Device 0 begins with the first one's call, and device 1 with the second one's.
 TEST_CASE("a wide block finds a multiprocessor beside ranks that share the device and wait") {
   const Multiprocessors few(8);
   constexpr int kOfFirst = 2 * 3;  // blocks on device 0: six of eight multiprocessors are in use, if only by half

@@ -24,20 +24,24 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // The edges on which ways between devices of a host begin and end, by nodes of its kind.
 struct Ends {
+  bool all_known = false;  // every two devices have a way on the host; else some go over the network
   std::set<Edge> first;
   std::set<Edge> last;
 };
 
 Ends ends_of_ways(const topology::Topology& kind) {
   Ends ends;
+  if (kind.ranks > kMostDevices) return ends;
   topology::Routes routes(kind);
   for (Rank src = 0; src < kind.ranks; ++src)
-    for (Rank dst = 0; dst < kind.ranks; ++dst)
-      if (const std::span<const Edge> way = src == dst ? std::span<const Edge>() : routes.path(src, dst);
-          !way.empty()) {
-        ends.first.insert(way.front());
-        ends.last.insert(way.back());
-      }
+    for (Rank dst = 0; dst < kind.ranks; ++dst) {
+      if (src == dst) continue;
+      const std::span<const Edge> way = routes.path(src, dst);
+      if (way.empty()) return ends;
+      ends.first.insert(way.front());
+      ends.last.insert(way.back());
+    }
+  ends.all_known = true;
   return ends;
 }
 
@@ -56,8 +60,7 @@ class Finder {
  public:
   Finder(const topology::Cluster& cluster, const std::vector<topology::Link>& links)
       : cluster_(cluster), hosts_(cluster.hosts.size()), ranks_(at(cluster.ranks())) {
-    for (const topology::Topology& kind : cluster.kinds)
-      ends_.push_back(kind.ranks <= kMostDevices ? ends_of_ways(kind) : Ends());
+    for (const topology::Topology& kind : cluster.kinds) ends_.push_back(ends_of_ways(kind));
     Node nodes = 0;
     for (const topology::Link& link : links) nodes = std::max({nodes, link.src + 1, link.dst + 1});
     host_of_.assign(at(nodes), -1);
@@ -85,9 +88,9 @@ class Finder {
  private:
   // Of equally short ways the one over the switch of the lowest number is taken.
   bool is_looked_at(std::size_t host) const {
-    const topology::Topology& kind = cluster_.kinds[at(cluster_.kind_of[host])];
+    const int kind = cluster_.kind_of[host];
     const auto& nodes = cluster_.nodes[host];
-    return kind.ranks <= kMostDevices && std::is_sorted(nodes.begin() + kind.ranks, nodes.end());
+    return ends_[at(kind)].all_known && std::is_sorted(nodes.begin() + cluster_.kinds[at(kind)].ranks, nodes.end());
   }
 
   void add(const topology::Link& link) {
@@ -95,8 +98,10 @@ class Finder {
     const int from = host_of_[at(link.src)];
     const int to = host_of_[at(link.dst)];
     const Edge ends{number_[at(link.src)], number_[at(link.dst)]};
+    // A direct link between two devices is the way between them, whatever its class.
+    const bool direct = link.src < ranks && link.dst < ranks;
     const auto is_of = [&](int host, const std::set<Edge> Ends::*which) {
-      return from == to && (ends_[at(cluster_.kind_of[at(host)])].*which).contains(ends);
+      return from == to && (direct || (ends_[at(cluster_.kind_of[at(host)])].*which).contains(ends));
     };
     if (link.src < ranks) {
       const bool own = is_of(from, &Ends::first);

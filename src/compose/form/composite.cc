@@ -121,9 +121,8 @@ int Routes::strands() const {
 
 // Chunks of one block take ports in the order of the block's rank, and strands one after the other, so that the blocks
 // of one host take them evenly. Chunks of AllReduce, Broadcast and Reduce take the ports first, and those of the next
-// frame go on with the next ports: hosts have unequal numbers of them. With entries the turns
-// of a host's schedule are unlike one another: there the frames of a chunk have different roots, so that every root has
-// chunks of every turn.
+// frame go on with the next ports: hosts have unequal numbers of them. With entries the turns of a host's schedule are
+// unlike one another: there the frames of a chunk have different roots, so that every root has chunks of every turn.
 Routes::Ends Routes::ends(const Part& part) const {
   const ChunkId chunk = part.whole;
   const int ranks = composite_.ranks();

@@ -87,7 +87,8 @@ bool is_being_captured(const Driver& driver, Stream stream);
 // while the destroyed one's work goes on, and the per-thread default streams of all threads have one handle.
 struct StreamIdentity {
   Stream handle = nullptr;
-  // A captured stream, or a driver that tells no ids: 0, or the thread's number for its per-thread stream.
+  // A captured stream, one of which the driver does not tell whether it is captured, or a driver that tells no ids: 0,
+  // or the thread's number for its per-thread stream.
   unsigned long long id = 0;
 
   auto operator<=>(const StreamIdentity&) const = default;

@@ -138,8 +138,8 @@ class Simulations {
     return true;
   }
 
-  // Where the fastest does not keep what it promised: the most promising of those whose hosts pass data on one after
-  // the other, if none of these was simulated, or of the others. Whether any was simulated.
+  // Where the fastest does not keep what it promised: the most promising of each kind, chains of hosts or not, of which
+  // none was simulated yet. Whether any was simulated now.
   bool try_other_trees(std::vector<RankedComposite>& order) {
     if (!order.front().simulated || order.front().time_us < kAsPromised * order.front().closed_us) return false;
     std::set<bool> tried;

@@ -57,7 +57,15 @@ bool takes_windows(const Communicator& communicator, VendorBackend& vendor) {
 bool is_memory_for_vendor(Communicator& communicator, const void* base, std::size_t bytes) {
   const std::optional<DeviceMembership>& device = communicator.membership().on_device;
   if (!device) return true;
-  const std::uint8_t mine = gpu::is_virtual_memory(device->device, reinterpret_cast<gpu::Address>(base)) ? 1 : 0;
+  std::uint8_t mine = 1;
+  try {
+    const auto first = reinterpret_cast<gpu::Address>(base);
+    for (const gpu::Address one : {first, first + bytes - 1})
+      if (bytes > 0 && !gpu::is_virtual_memory(device->device, one)) mine = 0;
+  } catch (const Error& error) {
+    communicator.control_all_gather().refuse(error.what());
+    throw;
+  }
   const auto all =
       communicator.control_all_gather().all_gather("ncclCommWindowRegister", std::as_bytes(std::span(&mine, 1)),
                                                    Deadline::in(init_timeout()), ControlAllGather::Revoked::is_gone);

@@ -12,6 +12,7 @@ constexpr int kUsual = 24;
 constexpr int kFew = 8;  // enough for more than half of a device's link bandwidth
 constexpr int kMost = 64;
 constexpr int kCommunicators = 4;           // whose kernels fit on a device in wide blocks
+constexpr int kMostKernels = 128;           // on a device at a time, by CUDA's guide for sm_70 and newer
 constexpr int kBlocksOfMultiprocessor = 2;  // that are not wide: kernels promise it to their compiler
 
 int asked(const char* name, const char* older_name, int configured) {
@@ -44,7 +45,7 @@ int blocks_of_rank(int multiprocessors, int ranks, int most) {
   return std::clamp(for_all / ranks, 1, most);
 }
 
-int most_ranks(int multiprocessors) { return kBlocksOfMultiprocessor * multiprocessors; }
+int most_ranks(int multiprocessors) { return std::min(kBlocksOfMultiprocessor * multiprocessors, kMostKernels); }
 
 bool may_be_wide(int blocks, int multiprocessors, int ranks) {
   return ranks == 1 && kCommunicators * blocks <= multiprocessors;

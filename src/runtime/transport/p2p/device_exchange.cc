@@ -72,7 +72,7 @@ std::string text_of_no_room(const Places& places) {
     if (beside > most)
       return fmt::format(
           "{} ranks share the device of rank {}, and kernels of {} at most run at a time on its {} multiprocessors, "
-          "though all wait for one another: put fewer ranks on the device, or set SCCL_DEVICE_PATH=streams",
+          "though all wait for one another: put fewer ranks on the device",
           beside, rank, most, record.multiprocessors);
   }
   return {};

@@ -258,7 +258,9 @@ std::shared_ptr<StreamPath> share_stream_path(Rank rank, const DeviceMembership&
 
 void check_room(const DeviceMembership& devices) {
   const bool streams_wait = devices.streams && devices.streams->all_calls;
-  if (!devices.no_room.empty() && !streams_wait) fail(ErrorCode::invalid_usage, "{}", devices.no_room);
+  if (devices.no_room.empty() || streams_wait) return;
+  const bool may_wait = devices.proxy == nullptr && devices.peers.size() <= kMostStreamRanks;
+  fail(ErrorCode::invalid_usage, "{}{}", devices.no_room, may_wait ? ", or set SCCL_DEVICE_PATH=streams" : "");
 }
 
 }  // namespace sccl::runtime
