@@ -412,7 +412,8 @@ def blink(sccl, write, picture_path):
     lines = {name: [] for name in families}
     write("\n## Blink's Figure 22b: AllReduce of 100 MB on 3 + 5 devices of two DGX-1V\n")
     write("GB/s of the buffer over Gbit/s of the slower host's network (three NICs of a third each; the other host has five). NCCL "
-          "is bound by PCIe of some 10 GB/s on each host: at most 10 x 8 / (2 x 7) = 5.7 GB/s in its ring.\n")
+          "is bound by PCIe of some 10 GB/s on each host: at most 10 x 8 / (2 x 7) = 5.7 GB/s in its ring. The fastest is simulated; "
+          "others may stand with their closed form, which counts their waits longer.\n")
     write("| Gbit/s | " + " | ".join(families) + " | NCCL's ring |\n|---|" + "---|" * (len(families) + 1))
     for gbits in rates:
         answer, _ = planned(sccl, ["--topo", "2*dgx1v", "--devices", "1,2,3,8,9,10,11,15", "--nic-gbps", f"{gbits / 3:.3f}", "--collective",
