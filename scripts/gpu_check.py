@@ -438,31 +438,19 @@ def bench(report, options):
                       f"{100 * last['of_bound']:.0f}% of the bound", flush=True)
 
 
-def paths(report, options):
-    gpu_paths.run(report, options, run_job)
-
-
-def hosts(report, options):
-    gpu_hosts.run(report, options, run_job)
-
-
-def vendor(report, options):
-    gpu_vendor.run(report, options, run_job)
-
-
-def protocols(report, options):
-    gpu_protocols.run(report, options, run_job)
+def with_jobs(part):
+    return lambda report, options: part(report, options, run_job)
 
 
 def contact(name):
-    return lambda report, options: gpu_contact.PARTS[name](report, options, run_job)
+    return with_jobs(gpu_contact.PARTS[name])
 
 
 # First contact first, the fault last: a process that saw one is of no use any more.
-PARTS = {"probe": contact("probe"), "two-threads": contact("two-threads"), "protocols": protocols, "two-processes": contact("two-processes"),
+PARTS = {"probe": contact("probe"), "two-threads": contact("two-threads"), "protocols": with_jobs(gpu_protocols.run), "two-processes": contact("two-processes"),
          "connections": contact("connections"), "latency": contact("latency"), "bandwidth": contact("bandwidth"), "torch": gpu_programs.torch,
-         "fault": contact("fault"), "correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": paths,
-         "hosts": hosts, "vendor": vendor, "sanitizer": gpu_programs.sanitizer, "nccl-tests": gpu_programs.nccl_tests}
+         "fault": contact("fault"), "correctness": correctness, "staged": staged, "devices": devices, "failures": failures, "bench": bench, "paths": with_jobs(gpu_paths.run),
+         "hosts": with_jobs(gpu_hosts.run), "vendor": with_jobs(gpu_vendor.run), "sanitizer": gpu_programs.sanitizer, "nccl-tests": gpu_programs.nccl_tests}
 
 
 # --- the report --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,18 @@ from gpu_device import Library
 SCRIPT = str(pathlib.Path(__file__).with_name("gpu_check.py"))
 
 
+def outputs_of(workers, seconds):
+    """What each process printed, as text; one that does not end in time is ended, and that is told before."""
+    outputs = []
+    for worker in workers:
+        try:
+            outputs.append(worker.communicate(timeout=seconds)[0])
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            outputs.append(f"did not end within {seconds} s: " + worker.communicate()[0])
+    return outputs
+
+
 def run_threads(job, seconds, environment=None):
     """In a process of its own, so that a hang can be ended."""
     return spawn([["--threads-of", json.dumps(job)]], "", seconds, environment)

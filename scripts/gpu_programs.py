@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from gpu_jobs import SCRIPT, Told
+from gpu_jobs import SCRIPT, Told, outputs_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -31,13 +31,7 @@ def torch(report, options):
     environment = {"NCCL_DEBUG": "INFO", **os.environ, "LD_PRELOAD": os.environ["SCCL_LIB"], "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29611"}
     workers = [subprocess.Popen([sys.executable, str(HERE / "gpu_torch.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env={**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]
-    outputs = []
-    for worker in workers:
-        try:
-            outputs.append(worker.communicate(timeout=options.limit)[0])
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            outputs.append("did not end: " + worker.communicate()[0])
+    outputs = outputs_of(workers, options.limit)
     for line in [line for line in outputs[0].splitlines() if line.startswith("TORCH ")]:
         _, name, verdict = line.split(" ", 2)
         if verdict.startswith("skip: "):

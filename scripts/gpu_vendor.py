@@ -9,6 +9,7 @@ import tempfile
 
 import gpu_contact
 from gpu_device import Driver
+from gpu_jobs import outputs_of
 
 TASKS = ("correctness", "transfers", "graphs", "one_sided", "in_windows", "abort")
 
@@ -62,12 +63,6 @@ def ranks_of(program, options, environment, meeting):
     """What went wrong, or nothing."""
     ranks = [subprocess.Popen([program, str(rank), "2", meeting], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "NCCL_DEBUG": "WARN", **environment}) for rank in range(2)]
-    said = []
-    for process in ranks:
-        try:
-            said.append(process.communicate(timeout=options.limit)[0])
-        except subprocess.TimeoutExpired:
-            process.kill()
-            said.append(process.communicate()[0] + f" did not end within {options.limit} s")
+    said = outputs_of(ranks, options.limit)
     good = all(text.endswith("ok\n") for text in said) and all(process.returncode == 0 for process in ranks)
     return "" if good else " | ".join(" ".join(text.split())[-300:] for text in said)

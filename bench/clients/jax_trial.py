@@ -2,26 +2,8 @@
 their kernels run side by side). Usage: LD_PRELOAD=libsccl.so jax_trial.py [RANKS] [DEVICES]
 The last line counts the checks."""
 import os
-import socket
-import subprocess
-import sys
 
-LIMIT_S = 300
-
-
-def start(ranks, devices):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cuda")}
-    workers = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), str(ranks), str(devices), str(port)], env=environment,
-                                stdout=subprocess.PIPE if rank == 0 else None, text=True) for rank in range(ranks)]
-    try:
-        print(workers[0].communicate(timeout=LIMIT_S)[0], end="")
-        return max(abs(worker.wait(timeout=LIMIT_S)) for worker in workers)
-    finally:
-        for worker in workers:
-            worker.kill()
+import trial
 
 
 def work(rank, ranks, devices, port):
@@ -63,6 +45,4 @@ def work(rank, ranks, devices, port):
     return 1 if wrong else 0
 
 
-if sys.argv[1:2] == ["--rank"]:
-    sys.exit(work(*map(int, sys.argv[2:6])))
-sys.exit(start(int((sys.argv[1:] or ["2"])[0]), int((sys.argv[2:] or ["1"])[0])))
+trial.run_programs(work, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cuda")})

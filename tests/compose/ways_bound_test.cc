@@ -27,11 +27,6 @@ struct Machine {
   int uplink = 100;
 };
 
-void join(topology::Topology& machine, int a, int b, int rate, topology::LinkClass kind) {
-  for (const auto& [src, dst] : {std::pair(a, b), std::pair(b, a)})
-    machine.links.push_back({src, dst, rate, static_cast<double>(rate), 1, kind});
-}
-
 topology::Topology machine_of(const Machine& form) {
   topology::Topology machine;
   machine.name = "ways";
@@ -48,14 +43,15 @@ topology::Topology machine_of(const Machine& form) {
       of_rack = 1;
     }
     for (int device = 0; device < form.devices; ++device) {
-      join(machine, host * form.devices + device, first, form.inner, topology::LinkClass::nvlink);
-      join(machine, host * form.devices + device, first + 1 + device / 2, form.to_nic, topology::LinkClass::pcie);
+      join_both_ways(machine, host * form.devices + device, first, form.inner, topology::LinkClass::nvlink);
+      join_both_ways(machine, host * form.devices + device, first + 1 + device / 2, form.to_nic,
+                     topology::LinkClass::pcie);
     }
     for (int nic = 0; nic < nics && form.hosts > 1; ++nic)
-      join(machine, first + 1 + nic, fabric + rack, form.nic, topology::LinkClass::net);
+      join_both_ways(machine, first + 1 + nic, fabric + rack, form.nic, topology::LinkClass::net);
   }
   for (int one = 0; one < racks; ++one)
-    join(machine, fabric + one, fabric + racks, form.uplink, topology::LinkClass::net);
+    join_both_ways(machine, fabric + one, fabric + racks, form.uplink, topology::LinkClass::net);
   machine.switches = fabric - machine.ranks + (form.hosts > 1 ? 1 + racks : 0);
   return machine;
 }
@@ -108,7 +104,7 @@ TEST_CASE("devices without a way on their host send to each other over the netwo
 
 TEST_CASE("a direct link of the network between two devices is a way between them") {
   topology::Topology machine = machine_of({.hosts = 1, .devices = 2, .inner = 10, .to_nic = 5});
-  join(machine, 0, 1, 80, topology::LinkClass::net);
+  join_both_ways(machine, 0, 1, 80, topology::LinkClass::net);
   CHECK(bound_us(machine, Collective::allgather) <= 1.0001 * kBytes / 80e3 + 1);
 }
 

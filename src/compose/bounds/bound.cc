@@ -123,11 +123,7 @@ class Bounds {
   }
 
   double us(const Demand& demand, const Capacity& capacity) const {
-    const auto time = [&](double wanted, double rate) {
-      if (wanted <= 0) return 0.0;
-      return rate > 0 ? wanted * bytes_ / (rate * kBytesPerUs) : 0.0;
-    };
-    return std::max(time(demand.in, capacity.in), time(demand.out, capacity.out));
+    return compose::us(demand, bytes_, capacity.in, capacity.out);
   }
 
   // Sums must pass between any k parts k - 1 times in each direction, so together the parts send twice that many
@@ -171,12 +167,10 @@ class Bounds {
   }
 
   void look_at_ways() {
-    std::vector<HostRates> nics(cluster_.hosts.size());
-    if (nics.size() > 1) {
-      hosts_ = host_capacities();
-      for (std::size_t host = 0; host < nics.size(); ++host) nics[host] = {hosts_[host].out, hosts_[host].in};
-    }
-    ways_ = rates_of_ways(cluster_, links_, nics);
+    hosts_.resize(cluster_.hosts.size());
+    if (hosts_.size() > 1) hosts_ = host_capacities();
+    for (const Capacity& host : hosts_) host_rates_.push_back({host.out, host.in});
+    ways_ = rates_of_ways(cluster_, links_, host_rates_);
     for (const Bound& one : bounds_of_ways(cluster_, ways_, collective_, root_, bytes_)) keep(one);
   }
 
@@ -256,24 +250,21 @@ class Bounds {
 
   void around_hosts() {
     if (cluster_.hosts.size() < 2) return;
-    const std::vector<Capacity>& capacities = hosts_;
     Bound best;
     double all = 0;
-    for (std::size_t host = 0; host < capacities.size(); ++host) {
-      all += capacities[host].out;
+    for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      all += hosts_[host].out;
       const bool has_root = rooted() && cluster_.host_of[at(root_)] == static_cast<int>(host);
       const double time =
           us(demand(collective_, static_cast<double>(cluster_.hosts[host].size()), topology_.ranks, has_root),
-             capacities[host]);
+             hosts_[host]);
       if (time > best.us)
         best = {time, fmt::format("the NICs of the host of rank {}: {:.5g} GB/s in, {:.5g} out",
-                                  cluster_.hosts[host].front(), capacities[host].in, capacities[host].out)};
+                                  cluster_.hosts[host].front(), hosts_[host].in, hosts_[host].out)};
     }
     keep(best);
-    partition("hosts", static_cast<int>(capacities.size()), all);
-    std::vector<HostRates> rates;
-    for (const Capacity& host : capacities) rates.push_back({host.out, host.in});
-    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, rates, collective_, bytes_)) keep(one);
+    partition("hosts", static_cast<int>(hosts_.size()), all);
+    for (const Bound& one : bounds_of_divided_hosts(cluster_, links_, host_rates_, collective_, bytes_)) keep(one);
   }
 
   void around_racks() {
@@ -520,13 +511,21 @@ class Bounds {
   double bytes_;
   std::vector<topology::Link> links_;
   std::vector<Capacity> of_node_;
-  std::vector<Capacity> hosts_;  // between each of several hosts and the others
+  std::vector<Capacity> hosts_;        // between each of several hosts and the others
+  std::vector<HostRates> host_rates_;  // the same
   WayRates ways_;
   std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
   std::vector<Bound> found_;
 };
 
 }  // namespace
+
+double us(const Demand& demand, double bytes, double in_gbytes_per_s, double out_gbytes_per_s) {
+  const auto time = [&](double wanted, double rate) {
+    return wanted > 0 && rate > 0 ? wanted * bytes / (rate * kBytesPerUs) : 0.0;
+  };
+  return std::max(time(demand.in, in_gbytes_per_s), time(demand.out, out_gbytes_per_s));
+}
 
 Demand demand(Collective collective, double inside, double all, bool has_root) {
   const double others = all - inside;

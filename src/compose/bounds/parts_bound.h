@@ -31,6 +31,8 @@ struct Demand {
   double out = 0;
 };
 Demand demand(Collective collective, double inside, double all, bool has_root);
+// What the demand takes over so much in and out; 0 in a direction in which nothing can pass.
+double us(const Demand& demand, double bytes, double in_gbytes_per_s, double out_gbytes_per_s);
 
 // The best bound of each of the two kinds, where there is one; hosts of more than 8 devices or 10 nodes are left out.
 std::vector<Bound> bounds_of_parts(const topology::Topology& topology, const topology::Cluster& cluster,

@@ -17,7 +17,6 @@ using topology::Edge;
 using topology::Node;
 
 constexpr int kMostDevices = 72;
-constexpr double kBytesPerUs = 1e3;  // at one GB/s
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -121,11 +120,8 @@ class Finder {
   std::vector<Sums> hosts_, ranks_;
 };
 
-double us(const Demand& wanted, const HostRates& rates, double bytes) {
-  const auto time = [&](double times, double rate) {
-    return times > 0 && rate > 0 ? times * bytes / (rate * kBytesPerUs) : 0.0;
-  };
-  return std::max(time(wanted.in, rates.in_gbytes_per_s), time(wanted.out, rates.out_gbytes_per_s));
+double us_of(const Demand& wanted, const HostRates& rates, double bytes) {
+  return us(wanted, bytes, rates.in_gbytes_per_s, rates.out_gbytes_per_s);
 }
 
 }  // namespace
@@ -145,12 +141,12 @@ std::vector<Bound> bounds_of_ways(const topology::Cluster& cluster, const WayRat
       const Demand one = demand(collective, 1, cluster.ranks(), info(collective).rooted && rank == root);
       together = {together.in + one.in, together.out + one.out};
       const HostRates& own = rates.ranks[at(rank)];
-      if (const double time = us(one, own, bytes); time > of_rank.us)
+      if (const double time = us_of(one, own, bytes); time > of_rank.us)
         of_rank = {time, fmt::format("rank {}: its links carry {:.5g} GB/s in by the ways to it, {:.5g} out", rank,
                                      own.in_gbytes_per_s, own.out_gbytes_per_s)};
     }
     const HostRates& own = rates.hosts[host];
-    if (const double time = us(together, own, bytes); time > of_host.us)
+    if (const double time = us_of(together, own, bytes); time > of_host.us)
       of_host = {time,
                  fmt::format("the {} devices of the host of rank {}: {:.5g} GB/s in by the ways to them, {:.5g} out",
                              cluster.hosts[host].size(), cluster.hosts[host].front(), own.in_gbytes_per_s,

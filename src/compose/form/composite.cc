@@ -142,7 +142,6 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.turn = part.frame * pieces_ + chunk;
     ends.strand = chunk / most_ports_;
     ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
-    ends.root_turn = ends.turn;
     ends.leaf_turn = ends.strand + part.frame;
     ends.local_turn = ends.strand + part.frame * strands();
     return ends;
@@ -159,7 +158,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     case Collective::alltoall: {
       const int near_turn = turn_of_[at(target)] + turn_of_[at(owner)];
       const int turn = composite_.turns_are_rails ? turn_on_rails(target, near_turn, owner) : turn_of_[at(target)];
-      return {false, false, owner, target, turn, piece / ranks, 0, 0, near_turn};
+      return {false, false, owner, target, turn, piece / ranks, 0, near_turn};
     }
     case Collective::broadcast:
       return by_number({false, true, composite_.root, composite_.root, 0, 0, 0});
@@ -283,7 +282,7 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
 
 ChunkId Routes::root_chunk(const Ends& ends) const {
   const auto& turns = composite_.root_turns;
-  return turns[at(ends.root_turn) % turns.size()];
+  return turns[at(ends.turn) % turns.size()];
 }
 
 // Empty: the port.

@@ -266,10 +266,9 @@ class Routes {
   struct Ends {
     bool everyone_contributes, everyone_receives;
     Rank source, sink;
-    int turn;            // index of the port, counted over all ports
+    int turn;            // index of the port, counted over all ports; of one root also in Composite::root_turns
     int strand;          // index among the port's chunks of one frame, counted over all of them
     int tree_turn;       // which of the trees that chunks take in turn, counted over all
-    int root_turn = 0;   // index in Composite::root_turns
     int near_turn = 0;   // in Host::near
     int local_turn = 0;  // index in the turns of HostKind
     int leaf_turn = 0;   // which of the trees that have leaves

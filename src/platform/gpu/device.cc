@@ -226,6 +226,14 @@ void check_capture(const Driver& driver, Status status) {
   driver.check(status, "asking for a stream's capture");
 }
 
+// Nothing where the driver does not tell: of no stream's handle, or of the default stream while a capture forbids its
+// use.
+std::optional<Capture> plain_capture_of(const Driver& driver, Stream stream) {
+  int status = 0;
+  if (driver.stream_is_capturing(stream, &status) != 0) return std::nullopt;
+  return static_cast<Capture>(status);
+}
+
 }  // namespace
 
 CaptureState capture_of(const Driver& driver, Stream stream) {
@@ -243,18 +251,6 @@ CaptureState capture_of(const Driver& driver, Stream stream) {
   if (static_cast<Capture>(status) == Capture::none) return {};
   return state;
 }
-
-namespace {
-
-// Nothing where the driver does not tell: of no stream's handle, or of the default stream while a capture forbids its
-// use.
-std::optional<Capture> plain_capture_of(const Driver& driver, Stream stream) {
-  int status = 0;
-  if (driver.stream_is_capturing(stream, &status) != 0) return std::nullopt;
-  return static_cast<Capture>(status);
-}
-
-}  // namespace
 
 bool is_being_captured(const Driver& driver, Stream stream) {
   return plain_capture_of(driver, stream).value_or(Capture::none) != Capture::none;

@@ -296,11 +296,9 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
     return a.time_us != b.time_us ? a.time_us < b.time_us : a.simulated && !b.simulated;
   };
   do {
-    do {
-      simulations.guess(order);
-      std::stable_sort(order.begin(), order.end(), before);
-    } while (!order.empty() && simulations.know_first(order));
-  } while (!order.empty() && simulations.try_other_trees(order));
+    simulations.guess(order);
+    std::stable_sort(order.begin(), order.end(), before);
+  } while (!order.empty() && (simulations.know_first(order) || simulations.try_other_trees(order)));
   if (slices == Slices::best_of_first && !order.empty()) simulations.shorten_slices(order.front());
   return order;
 }

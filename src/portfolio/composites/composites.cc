@@ -101,8 +101,11 @@ bool CompositePlanner::serves(std::size_t level, Collective collective) const {
 std::vector<Framing> CompositePlanner::frames_for(const Variant& variant) const {
   if (!simulated()) {
     const Shape shape = variant.outer == nullptr ? variant.shape : Shape::direct;
-    return frames_of_many(variant.collective, shape, static_cast<int>(hosts_.size()), has_own_data(variant.level),
-                          naming(variant.level).kind->in.steps);
+    std::vector<Framing> frames = frames_of_many(variant.collective, shape, static_cast<int>(hosts_.size()),
+                                                 has_own_data(variant.level), naming(variant.level).kind->in.steps);
+    if (variant.outer != nullptr && variant.collective == Collective::allreduce)
+      frames.insert(frames.end(), std::begin(kMorePackedFrames), std::end(kMorePackedFrames));
+    return frames;
   }
   if (passes_whole(variant.collective)) return as_list(kRootFrames);
   if (is_for_both_ways(variant.level)) return as_list(kFramesBothWays);
@@ -549,11 +552,7 @@ const OuterTrees* CompositePlanner::outer_trees(std::span<const CompositeCandida
 void CompositePlanner::add_framed(std::vector<Variant>& variants, const Variant& of_hosts,
                                   const std::vector<std::shared_ptr<const schedule::Schedule>>& at_root,
                                   const std::vector<Forest>& forests) const {
-  std::vector<Framing> all = frames_for(of_hosts);
-  // One tree's sums and copies follow one another sooner in shorter frames.
-  if (of_hosts.outer != nullptr && of_hosts.collective == Collective::allreduce && !simulated())
-    all.insert(all.end(), std::begin(kMorePackedFrames), std::end(kMorePackedFrames));
-  for (const Framing& frames : all) {
+  for (const Framing& frames : frames_for(of_hosts)) {
     Variant variant = of_hosts;
     variant.frames = frames;
     if (frames.frames == 1 || !passes_whole(of_hosts.collective)) variants.push_back(variant);

@@ -38,7 +38,8 @@ inline constexpr Framing kShortFramesOverSlowLinks[] = {{64},    {64, 2}, {32}, 
 inline constexpr Framing kRootFrames[] = {{1}, {8, 6, true}};
 inline constexpr Framing kForestFrames[] = {{1}, {16, 4, true, Steps::by_time}};
 inline constexpr Framing kManyForestFrames[] = {{16, 4, true}, {32, 4, true}};
-// Of an AllReduce on many ranks whose hosts are joined unevenly, besides those of all.
+// Of an AllReduce on many ranks whose hosts are joined unevenly, besides those of all: one tree's sums and copies
+// follow one another sooner in shorter frames.
 inline constexpr Framing kMorePackedFrames[] = {{64}, {64, 2}, {96, 0}};
 // Where NICs have slack.
 inline constexpr Framing kSlackFrames[] = {{16, 6, true, Steps::by_time}};

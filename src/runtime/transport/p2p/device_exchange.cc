@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/os/process_registry.h"
@@ -47,34 +50,35 @@ struct Places {
   }
 };
 
-int ranks_beside(const Places& places, Rank rank) {
-  int count = 0;
-  for (Rank other = 0; other < static_cast<Rank>(places.records.size()); ++other)
-    count += places.on_one_device(rank, other) ? 1 : 0;
-  return count;
+// By rank: how many ranks share its device.
+std::vector<int> ranks_beside(const Places& places) {
+  const auto device_of = [&](std::size_t rank) {
+    const auto& bytes = places.records[rank].id.bytes;
+    return std::pair(places.host_of[rank], std::string_view(reinterpret_cast<const char*>(bytes), sizeof bytes));
+  };
+  std::map<std::pair<int, std::string_view>, int> counts;
+  for (std::size_t rank = 0; rank < places.records.size(); ++rank) ++counts[device_of(rank)];
+  std::vector<int> result;
+  for (std::size_t rank = 0; rank < places.records.size(); ++rank) result.push_back(counts[device_of(rank)]);
+  return result;
 }
 
 // The least number of blocks of any rank: all ranks must have the same channels.
-int fewest_blocks(const Places& places) {
-  int fewest = places.records.front().multiprocessors;
-  for (Rank rank = 0; rank < static_cast<Rank>(places.records.size()); ++rank) {
-    const DeviceRecord& record = places.records[static_cast<std::size_t>(rank)];
-    fewest = std::min(fewest, blocks_of_rank(record.multiprocessors, ranks_beside(places, rank), record.most_blocks));
-  }
+int fewest_blocks(std::span<const DeviceRecord> records, std::span<const int> beside) {
+  int fewest = records.front().multiprocessors;
+  for (std::size_t rank = 0; rank < records.size(); ++rank)
+    fewest = std::min(fewest, blocks_of_rank(records[rank].multiprocessors, beside[rank], records[rank].most_blocks));
   return std::max(1, fewest);
 }
 
 // Of the first device that has more ranks than room; empty: there is none.
-std::string text_of_no_room(const Places& places) {
-  for (Rank rank = 0; rank < static_cast<Rank>(places.records.size()); ++rank) {
-    const DeviceRecord& record = places.records[static_cast<std::size_t>(rank)];
-    const int beside = ranks_beside(places, rank), most = most_ranks(record.multiprocessors);
-    if (beside > most)
+std::string text_of_no_room(std::span<const DeviceRecord> records, std::span<const int> beside) {
+  for (std::size_t rank = 0; rank < records.size(); ++rank)
+    if (const int most = most_ranks(records[rank].multiprocessors); beside[rank] > most)
       return fmt::format(
           "{} ranks share the device of rank {}, and kernels of {} at most run at a time on its {} multiprocessors, "
           "though all wait for one another: put fewer ranks on the device",
-          beside, rank, most, record.multiprocessors);
-  }
+          beside[rank], rank, most, records[rank].multiprocessors);
   return {};
 }
 
@@ -119,9 +123,10 @@ class DeviceExchange {
         deadline_(deadline),
         limit_(agreed_limit(bootstrap, deadline)) {
     membership_.device = device;
-    membership_.neighbours = ranks_beside(places, rank);
-    membership_.blocks = fewest_blocks(places);
-    membership_.no_room = text_of_no_room(places);
+    const std::vector<int> beside = ranks_beside(places);
+    membership_.neighbours = beside[static_cast<std::size_t>(rank)];
+    membership_.blocks = fewest_blocks(places.records, beside);
+    membership_.no_room = text_of_no_room(places.records, beside);
     membership_.wide_blocks = may_be_wide(membership_.blocks, device.multiprocessors, membership_.neighbours);
     // Memory is passed as descriptors only if every rank can do so.
     for (const DeviceRecord& record : places.records)
