@@ -9,7 +9,8 @@ inline sccl::schedule::SimulationOptions moved_in_slices(double bytes, double sl
   return {.bytes = bytes,
           .slice_bytes = slice_bytes,
           .slots = sccl::schedule::kSlots,
-          .network_slots = sccl::schedule::kNetworkSlots,
+          .short_slots = sccl::schedule::kShortSlots,
+          .network_slots = sccl::schedule::kShortSlots,
           .detail = sccl::schedule::Detail::totals};
 }
 

@@ -78,7 +78,7 @@ struct Expecting : kernels::HostTarget {
 
 TEST_CASE("a connection over the network holds many short messages, and few long ones") {
   Pair pair;
-  for (u32 count = 0; count < device::kNetworkSlotCount; ++count) CHECK(pair.send(kShortBytes));
+  for (u32 count = 0; count < device::kShortSlotCount; ++count) CHECK(pair.send(kShortBytes));
   CHECK_FALSE(pair.send(1));
   CHECK_FALSE(pair.send(kSlotBytes));
   // A long message takes a slot that a long one before it may have, however many short ones are between them.

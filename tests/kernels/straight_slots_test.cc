@@ -26,7 +26,7 @@ constexpr std::array<u32, kLanes> kElements = {kSliceElements, 3 * kSliceElement
 constexpr u32 kSlices = 3;
 constexpr u32 kAll = kElements[0] + kElements[1] + kElements[2];
 constexpr u32 kRanks = 3;
-constexpr std::size_t kSlotBytes = kSliceElements * 8;
+constexpr std::size_t kSlotBytes = kSliceElements * 8 * 4;  // a quarter holds a slice
 
 // In each lane rank 0 sends to rank 1, which adds its own and sends the sum to rank 2; that adds its own, too, keeps
 // the sum and sends it to rank 0, which copies it to its output. All that a launch waits for is there when it begins.
@@ -47,7 +47,8 @@ class Chain {
         }
   }
 
-  void run(u32 threads, u32 blocks, u32 seed) {
+  void run(u32 threads, u32 blocks, u32 seed, u32 slot_shift = 0) {
+    slot_shift_ = slot_shift;
     std::mt19937 random(seed);
     for (Member& member : members_)
       for (u8& byte : member.input) byte = static_cast<u8>(random() & 0x3f);  // small numbers, no NaN
@@ -114,6 +115,7 @@ class Chain {
     call.slice_elements = kSliceElements;
     call.slice_count = kSlices;
     call.signature = static_cast<u32>(calls_);
+    call.slot_shift = slot_shift_;
     arguments.split = {1, 1};
     arguments.channels = 1;
     arguments.blocks_per_channel = blocks;
@@ -134,6 +136,7 @@ class Chain {
   ReduceKernel kernel_;
   u32 divisor_;
   u64 calls_ = 0;
+  u32 slot_shift_ = 0;
   bool has_sent_ = false;  // rank 0 in this call
   Pair pairs_[kRanks * kLanes];
   std::array<Member, kRanks> members_;
@@ -172,6 +175,62 @@ TEST_CASE("sums and copies in slots go straight, in every lane and slice, howeve
       CHECK_FALSE(gpu::interpreter_moved);
       CHECK(chain.ended());
     }
+}
+
+TEST_CASE("calls divide the slots of a connection as they like, one after the other") {
+  for (const u32 threads : {kThreads, 1u}) {
+    Chain chain(DataType::uint32, ReduceKernel::sum, 1);
+    const std::array<u32, 8> shifts{0, 2, 2, 1, 0, 1, 2, 0};
+    for (u32 call = 0; call < shifts.size(); ++call) {
+      INFO(threads << " threads, call " << call);
+      chain.run(threads, 1, call, shifts[call]);
+      check_sums(chain, 1);
+    }
+    CHECK(chain.ended());
+  }
+}
+
+TEST_CASE("a message into slots of another number waits until the receiver has emptied those before") {
+  Ring ring{};
+  std::vector<u8> payload(kSlotCount * kSlotBytes);
+  gpu::DeviceConnection connection{};
+  connection.ring = &ring;
+  connection.payload = payload.data();
+  connection.slot_bytes = kSlotBytes;
+  const auto memory = std::make_unique<gpu::BlockMemory>();
+  gpu::place.block_memory = memory.get();
+  using Simple = Slots<gpu::Block>;
+  u32& shift = gpu::block_memory().call.slot_shift;
+  const auto send = [&](u32 slots) {
+    for (u32 message = 0; message < slots; ++message) {
+      REQUIRE(Simple::has_room(connection));
+      CHECK(Simple::payload(connection) == payload.data() + connection.position % slots * payload.size() / slots);
+      Simple::publish(connection, 0, kSlotBytes >> shift);
+    }
+    CHECK_FALSE(Simple::has_room(connection));
+  };
+  shift = 0;
+  send(kSlotCount);
+  shift = 2;
+  ring.tail.value = connection.position - 1;
+  CHECK_FALSE(Simple::has_room(connection));
+  ring.tail.value = connection.position;
+  send(kShortSlotCount);
+  shift = 1;
+  ring.tail.value = connection.position - 1;
+  CHECK_FALSE(Simple::has_room(connection));
+  shift = 2;  // as many as before: one is free
+  CHECK(Simple::has_room(connection));
+  // A proxy between hosts knows of no calls.
+  connection.travels = 1;
+  connection.slot_shift = 0;
+  ring.tail.value = connection.position;
+  for (u32 message = 0; message < kSlotCount; ++message) {
+    REQUIRE(Simple::has_room(connection));
+    Simple::publish(connection, 0, 1);
+  }
+  CHECK_FALSE(Simple::has_room(connection));
+  gpu::place.block_memory = nullptr;
 }
 
 TEST_CASE("sums in slots have the interpreter's bits in every type, in lanes and slices of uneven length") {

@@ -94,7 +94,7 @@ RecordHead put_record(u64 window, u64 offset, u32 signal) {
 std::vector<std::byte> hello(int rank = 1, u64 nonce = kNonce) { return frame_of({{hello_of(rank)}}, 0, nonce); }
 
 u32 depth_of(const sccl::kernels::HostConnection& end) {
-  return end.short_bytes > 0 ? device::kNetworkSlotCount : end.depth;
+  return end.short_bytes > 0 ? device::kShortSlotCount : end.depth;
 }
 
 // What rank 0 comes to think of rank 1, which sends these frames after its hello.

@@ -99,17 +99,22 @@ TEST_CASE("what is asked for goes before what is predicted to be fastest over ho
   CHECK(model.ranking(Collective::allreduce, 0, 8, settings).front().name.starts_with("levels/doubling"));
 }
 
-TEST_CASE("plans count on more slots between hosts only where slices fit into the slots for short messages") {
-  CHECK(pipeline_of_hosts(252 * 1024).network_slots == schedule::kNetworkSlots);
-  CHECK(pipeline_of_hosts(128 * 1024).network_slots == schedule::kNetworkSlots);
+TEST_CASE("plans count on more slots only where there are some that hold short slices") {
+  CHECK(pipeline_of_hosts(252 * 1024).network_slots == schedule::kShortSlots);
+  CHECK(pipeline_of_hosts(128 * 1024).network_slots == schedule::kShortSlots);
   CHECK(pipeline_of_hosts(128 * 1024 - 4096).network_slots == schedule::kSlots);
+  CHECK(pipeline_of_hosts(252 * 1024).short_slots == schedule::kSlots);
+  CHECK(pipeline_of_devices(256 * 1024).short_slots == schedule::kShortSlots);
+  CHECK(pipeline_of_devices(64 * 1024).short_slots == 2 * schedule::kSlots);
+  CHECK(pipeline_of_devices(32 * 1024).short_slots == schedule::kSlots);
+  CHECK(pipeline_of_devices(256 * 1024).network_slots == schedule::kSlots);
   // Short slices fill the network only if enough of them are under way.
   const topology::Topology machine = topology::preset("8*z52-full");
   const auto predicted_us = [&](int network_slots) {
-    ScheduleModel model(machine, portfolio::Pipeline{32 * 1024, schedule::kSlots, network_slots});
+    ScheduleModel model(machine, portfolio::Pipeline{32 * 1024, schedule::kSlots, schedule::kSlots, network_slots});
     return model.ranking(Collective::allgather, 0, 1 << 20, Settings{}).front().predicted_us;
   };
-  CHECK(predicted_us(schedule::kNetworkSlots) < 0.98 * predicted_us(schedule::kSlots));
+  CHECK(predicted_us(schedule::kShortSlots) < 0.98 * predicted_us(schedule::kSlots));
 }
 
 TEST_CASE("the engine's figures count before those of the interface, and what nobody knows is assumed") {

@@ -214,19 +214,28 @@ TEST_CASE("every lane of a connection has slots of its own") {
   CHECK(time_us(4, 1) == Approx(16 * 4));
 }
 
-TEST_CASE("short slices over the network have more slots, long ones as many as others") {
-  const auto time_us = [](topology::LinkClass link_class, double slice_bytes, int slots, int network_slots) {
+TEST_CASE("short slices have more slots, long ones as many as others") {
+  struct Slots {
+    int slots, short_slots, network_slots;
+  };
+  const auto time_us = [](topology::LinkClass link_class, double slice_bytes, const Slots& of) {
     topology::Topology pair = pair_of_ranks(1, 1, 3);
     for (topology::Link& link : pair.links) link.link_class = link_class;
-    const SimulationOptions options{.bytes = 64 * slice_bytes, .slots = slots, .network_slots = network_slots};
+    const SimulationOptions options{
+        .bytes = 64 * slice_bytes, .slots = of.slots, .short_slots = of.short_slots, .network_slots = of.network_slots};
     return simulate(broadcast_of_two(pair, 64), options).time_us;
   };
   constexpr auto net = topology::LinkClass::net;
-  CHECK(time_us(net, 1e3, 1, 4) == Approx(time_us(net, 1e3, 4, 0)));
-  CHECK(time_us(net, 1e3, 1, 4) < 0.5 * time_us(net, 1e3, 1, 0));
-  CHECK(time_us(topology::LinkClass::nvlink, 1e3, 1, 4) == Approx(time_us(net, 1e3, 1, 0)));
-  CHECK(time_us(net, kLaneBytes + 1, 1, 4) == Approx(time_us(net, kLaneBytes + 1, 1, 0)));
-  CHECK(time_us(net, 1e3, 0, 4) == Approx(time_us(net, 1e3, 0, 0)));  // unlimited
+  constexpr auto nvlink = topology::LinkClass::nvlink;
+  const double of_one = time_us(net, 1e3, {1, 0, 0});
+  const double of_four = time_us(net, 1e3, {4, 0, 0});
+  CHECK(of_four < 0.5 * of_one);
+  CHECK(time_us(net, 1e3, {1, 0, 4}) == Approx(of_four));
+  CHECK(time_us(net, 1e3, {1, 4, 0}) == Approx(of_one));
+  CHECK(time_us(nvlink, 1e3, {1, 0, 4}) == Approx(of_one));
+  CHECK(time_us(nvlink, 1e3, {1, 4, 0}) == Approx(of_four));
+  CHECK(time_us(net, kLaneBytes + 1, {1, 4, 4}) == Approx(time_us(net, kLaneBytes + 1, {1, 0, 0})));
+  CHECK(time_us(net, 1e3, {0, 4, 4}) == Approx(time_us(net, 1e3, {0, 0, 0})));  // unlimited
 }
 
 TEST_CASE("a long slice takes several lanes at once") {

@@ -154,7 +154,7 @@ TEST_CASE("a layout takes as long as its simulation, and no longer than the step
       schedule::verify(ordered);
       schedule::SimulationOptions options{.bytes = kChunks * kChunkBytes};
       options.slots = 4;
-      options.network_slots = schedule::kNetworkSlots;
+      options.short_slots = options.network_slots = schedule::kShortSlots;
       options.lane_bytes = schedule::kLaneBytes;
       INFO(info(collective).name << " by trees of " << seed);
       CHECK(std::abs(schedule::simulate(ordered, options).time_us - timed.us) < 1e-6);

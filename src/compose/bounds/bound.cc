@@ -24,7 +24,9 @@ namespace {
 constexpr double kBytesPerUs = 1e3;  // at one GB/s
 constexpr int kMostPartRanks = 16;
 constexpr int kMostPartSwitches = 3;
-constexpr std::size_t kMostOnTheWay = 80;  // nodes
+constexpr std::size_t kMostOnTheWay = 400;  // nodes
+constexpr std::size_t kAllOnTheWay = 80;    // of more nodes only some devices are looked at
+constexpr std::size_t kSomeOnTheWay = 8;
 constexpr int kMostKinds = 8;
 constexpr double kRounded = 1e-9;  // what is rounded where rates are added and taken away again; also in GB/s
 
@@ -418,7 +420,9 @@ class Bounds {
       const QuickestFlow flow(topology_, nodes, sums ? Reading::backwards : Reading::forwards);
       const Demand wanted = demand(collective_, inside, topology_.ranks, false);
       const double times = sums ? wanted.out : wanted.in;
-      for (const topology::Node rank : nodes) {
+      const std::size_t apart = nodes.size() > kAllOnTheWay ? nodes.size() / kSomeOnTheWay : 1;
+      for (std::size_t i = 0; i < nodes.size(); i += apart) {
+        const topology::Node rank = nodes[i];
         if (rank >= topology_.ranks || rank == source) continue;
         const double us = flow.us(source, rank, times * bytes_);
         if (us <= best.us || !std::isfinite(us)) continue;

@@ -11,18 +11,18 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
-constexpr double kShortChunk = 0.02;  // of the time, each time that frames make chunks half as long as the least slice
-constexpr double kGap = 1.8;          // of a step, in latencies, as simulated with 64 and 128 ranks
-constexpr double kMostGap = 0.87;     // the same of messages that take no time
-constexpr double kPassing = 0.58;     // the part of a frame's messages that fills gaps, if frames follow in each step
-constexpr double kSpareSlots = 1.1;   // on hosts, where chunks come at uneven times
-constexpr double kFewMessages = 0.3;  // the part of the busiest link's time that steps between frames do not hide
-constexpr double kTooFewSlots = 10;   // fitted to simulations of 64 ranks
-// Frames of one root so many steps apart are for long data. Where a step is short beside the latency between hosts,
-// chunks that pass a hop in every step hold up those behind them: 64 such frames of 256 MiB take 1.05 times the bound
-// on 8*z52-full (steps of 1.8 latencies), as a Reduce on 8*z52 (1.5) 1.13, more than half as many frames.
-constexpr int kLongFrame = 8;
-constexpr double kHopsOfLongFrame = 1.8;
+constexpr double kShortChunk = 0.02;   // of the time, each time that frames make chunks half as long as the least slice
+constexpr double kGap = 1.8;           // of a step, in latencies, as simulated with 64 and 128 ranks
+constexpr double kMostGap = 0.87;      // the same of messages that take no time
+constexpr double kPassing = 0.58;      // the part of a frame's messages that fills gaps, if frames follow in each step
+constexpr double kSpareSlots = 1.1;    // on hosts, where chunks come at uneven times
+constexpr double kFewMessages = 0.42;  // the part of the busiest link's time that steps between frames do not hide
+// A step between frames of one root, in latencies between hosts or on them: fitted to 64 frames 4 and 8 steps apart on
+// 8 hosts of dgx1p, z52 and z52-full, 8 and 64 MiB.
+constexpr double kStepOfHosts = 0.43;
+constexpr double kStepOfSums = 0.6;
+constexpr double kStepOfDevices = 0.8;
+constexpr double kTooFewSlots = 10;  // fitted to simulations of 64 ranks
 
 }  // namespace
 
@@ -55,9 +55,10 @@ double Gaps::us(const Phase& between_hosts, double slice) const {
   return steps * std::clamp(kGap * between_hosts.alpha_us - hidden * passing_us, 0.0, most);
 }
 
-Cost Cost::with_network_slots(int slots) const {
+Cost Cost::with_slots(int on_host_slots, int network_slots) const {
   Cost cost = *this;
-  cost.between_hosts.slots = slots;
+  cost.on_host.slots = cost.on_host_connection.slots = on_host_slots;
+  cost.between_hosts.slots = network_slots;
   return cost;
 }
 
@@ -94,19 +95,20 @@ double Cost::time_of_links_us(double bytes, double slice_bytes) const {
     if (own_connections) return us;
     return std::max(us, us * spare * phase.stretch(slice, sharing) - phase.alpha_us - phase.slice_us(slice));
   };
-  const bool long_frames = frames > 1 && steps_of_frames >= kLongFrame * (frames - 1);
-  const double frames_us = std::max(steps_of_frames * on_host.alpha_us + kFewMessages * busy_us(bytes),
-                                    long_frames ? kHopsOfLongFrame * steps_of_frames * between_hosts.alpha_us : 0);
+  // Where a connection on a host passes chunks in one step alone, those of the next frame follow at once.
+  const double step_us =
+      std::max((sums ? kStepOfSums : kStepOfHosts) * between_hosts.alpha_us, kStepOfDevices * on_host.alpha_us);
+  const double frames_us = steps_of_frames == 0 ? 0 : steps_of_frames * step_us + kFewMessages * busy_us(bytes);
   const double gaps_us = (rounds + 1) * gaps.us(between_hosts, slice);
   // A connection that makes up for what it waited for has its links alone, and its own slots.
   const double alone = nothing_returns ? 1 : 1 + kTooFewSlots * std::max(0.0, on_host.stretch(slice, 1) - 1);
-  const double busy = alone * waiting_us_per_byte * bytes +
-                      std::max({steps_of_frames > 0 ? frames_us : 0,
-                                passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
-                                passed(between_hosts, one_connection_us_per_byte, 1),
-                                own_connections ? 0 : on_host_connection.us(bytes, slice),
-                                passed(on_host, host_us_per_byte, on_host.connections,
-                                       (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
+  const double busy =
+      alone * waiting_us_per_byte * bytes +
+      std::max({frames_us, passed(between_hosts, network_us_per_byte, between_hosts.connections) + gaps_us,
+                passed(between_hosts, one_connection_us_per_byte, 1),
+                own_connections ? 0 : on_host_connection.us(bytes, slice),
+                passed(on_host, host_us_per_byte, on_host.connections,
+                       (late_chunks || one_depth) && nothing_returns ? kSpareSlots : 1)});
   // The slices of a block follow one another on the links, which are as busy as they are.
   const double one_by_one = own_connections ? 0 : rounds * way;
   if (!chained) return std::max(least_us, std::max(busy, one_by_one) + way + in_addition);

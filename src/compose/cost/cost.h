@@ -32,11 +32,11 @@ namespace sccl::compose {
 
 struct Phase {
   int steps = 0;
-  double alpha_us = 0;           // of a step
-  double us_per_byte = 0;        // of a slice on one lane
-  double link_us_per_byte = 0;   // on all lanes of a link together
-  int connections = 1;           // that share the busiest link, each with slots of its own
-  int slots = schedule::kSlots;  // of a connection, for slices of at most kLaneBytes
+  double alpha_us = 0;                // of a step
+  double us_per_byte = 0;             // of a slice on one lane
+  double link_us_per_byte = 0;        // on all lanes of a link together
+  int connections = 1;                // that share the busiest link, each with slots of its own
+  int slots = schedule::kShortSlots;  // of a connection, for slices of at most kLaneBytes
 
   double slice_us(double slice) const;
   double time_us(double slice) const { return steps * (alpha_us + slice_us(slice)); }
@@ -50,8 +50,8 @@ struct Connection {
   double alpha_us = 0;
   double us_per_byte = 0;  // on one lane
   int lanes = 1;
-  int slots = schedule::kSlots;  // of each lane
-  double bytes = 0;              // per byte of L
+  int slots = schedule::kShortSlots;  // of each lane, for slices of at most kLaneBytes
+  double bytes = 0;                   // per byte of L
 
   // Compares connections: the time of slices that are hardly longer than nothing.
   double short_slices_us() const { return bytes * alpha_us / (slots * lanes); }
@@ -81,11 +81,12 @@ struct Cost {
   Connection on_host_connection;          // that takes the longest for short slices
   Phase on_host;                          // steps of all phases on the hosts together
   double least_us = 0;                    // however little data there is
-  Phase between_hosts{.slots = schedule::kNetworkSlots};
+  Phase between_hosts;
   bool chained = false;          // steps between hosts overlap one another (rings, grids)
   bool one_depth = false;        // all chunks pass a connection at the same depth of their path
   bool own_connections = false;  // each pair of ranks has one for the few messages between them: slots are free
   bool nothing_returns = false;  // to a root's host
+  bool sums = false;             // of all ranks' data
   bool late_chunks = false;      // some chunks leave ranks long after others
   // compose/cost/waiting.h
   double waiting_us_per_byte = 0;  // of the busiest links
@@ -99,8 +100,8 @@ struct Cost {
   double messages_between_hosts = 0;
   double messages_on_host = 0;
 
-  // The same where connections between hosts have so many slots for short slices.
-  Cost with_network_slots(int slots) const;
+  // The same where connections on hosts and between them have so many slots for short slices.
+  Cost with_slots(int on_host_slots, int network_slots) const;
   // The same before it is known whether chunks wait for one another, or for slots on hosts.
   Cost without_waiting() const;
 

@@ -61,6 +61,7 @@ class Loads {
     one_root_ = composite_.collective == Collective::broadcast || composite_.collective == Collective::reduce;
     one_way_ = one_root_ && !returns;
     cost_.nothing_returns = !returns;
+    cost_.sums = everyone_contributes();
     cost_.own_connections = is_unicast();
     cost_.one_depth = one_way_ && at_one_depth();
     const bool both_ways = everyone_contributes() && everyone_receives();
@@ -75,7 +76,7 @@ class Loads {
     }
     if (one_root_) {
       cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
-      cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
+      if (!hosts_at_one_depth()) cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
     }
     if (returns) cost_.waiting_us_per_byte += waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
@@ -116,20 +117,24 @@ class Loads {
   // Of more hosts the table of steps would take longer than the rest of the plan; there each chunk counts.
   bool counts_steps() const { return hosts_ <= kMostCountedHosts; }
 
-  // Whether every connection on a host passes chunks in one step alone. Of Broadcast and Reduce.
+  // Whether every connection passes chunks in one step alone.
+  static bool in_one_step(const schedule::Schedule& schedule) {
+    std::vector<Step> known(at(schedule.ranks) * at(schedule.ranks), -1);
+    return std::ranges::all_of(schedule.sends, [&](const schedule::Send& send) {
+      Step& step = known[at(send.src) * at(schedule.ranks) + at(send.dst)];
+      if (step < 0) step = send.step;
+      return step == send.step;
+    });
+  }
+
+  // The same of connections on a host that has no root, of Broadcast and Reduce.
+  bool hosts_at_one_depth() const {
+    return std::ranges::all_of(
+        composite_.kinds, [&](const auto& kind) { return in_one_step(everyone_receives() ? kind->out : kind->in); });
+  }
+  // And of all connections on hosts.
   bool at_one_depth() const {
-    const auto one_step = [](const schedule::Schedule& schedule) {
-      std::vector<Step> known(at(schedule.ranks) * at(schedule.ranks), -1);
-      return std::ranges::all_of(schedule.sends, [&](const schedule::Send& send) {
-        Step& step = known[at(send.src) * at(schedule.ranks) + at(send.dst)];
-        if (step < 0) step = send.step;
-        return step == send.step;
-      });
-    };
-    if (leads_move()) return false;
-    if (composite_.at_root && !one_step(composite_.at_root->schedule)) return false;
-    return std::ranges::all_of(composite_.kinds,
-                               [&](const auto& kind) { return one_step(everyone_receives() ? kind->out : kind->in); });
+    return !leads_move() && (!composite_.at_root || in_one_step(composite_.at_root->schedule)) && hosts_at_one_depth();
   }
 
   // Strands enter a group by one member after the other (Routes::root_index()), and pass its chain from there.
@@ -469,8 +474,13 @@ class Loads {
       Phase phase = phase_of(composite_.at_root->schedule);
       // Other hosts take the same number of steps while the root's host passes the chunk on to its own devices.
       const int others = cost_.on_host.steps;
-      if (composite_.at_root->exits.empty())
+      if (composite_.at_root->exits.empty()) {
         phase.steps = std::max(steps_to_ports(composite_, routes_), phase.steps - others);
+      } else if (composite_.at_root->has_returns()) {
+        const int first = composite_.at_root->split;
+        const int apart = everyone_receives() ? first : phase.steps - first;  // before data returns
+        phase.steps = std::max(apart, phase.steps - others);
+      }
       add_phase(phase);
     } else {
       const bool direct = own && !by_pairs_;

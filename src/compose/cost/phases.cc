@@ -61,7 +61,6 @@ Connection connection_of(const schedule::EdgeIndex& edges, std::span<const topol
     const int channels = schedule::channels_of(link.lanes, link.gbytes_per_s);
     connection.us_per_byte =
         std::max(connection.us_per_byte, schedule::lane_us_per_byte(link, topology) / link.lanes * channels);
-    if (link.link_class == topology::LinkClass::net) connection.slots = schedule::kNetworkSlots;
     lanes = std::min(lanes, channels);
   }
   if (!path.empty()) connection.lanes = lanes;

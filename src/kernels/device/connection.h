@@ -25,8 +25,10 @@ namespace sccl::device {
 // Slots for the longest messages. Programs count on fewer messages in flight
 // (kernels/host/messages/messages_in_flight.h), because the ring of short messages holds fewer of its longest ones.
 inline constexpr u32 kSlotCount = 4;
-// Slots for short messages of a connection between hosts over the network (kernels/host/messages/slot_places.h).
-inline constexpr u32 kNetworkSlotCount = 16;
+// Slots for short messages. On the host a connection over the network has them besides the others
+// (kernels/host/messages/slot_places.h); on devices up to so many share the memory of the others in calls whose
+// messages are all short (Call::slot_shift).
+inline constexpr u32 kShortSlotCount = 16;
 // The largest depth of a connection for shorter messages.
 inline constexpr u32 kMostDepth = 32;
 inline constexpr u32 kLlSlotCount = 8;

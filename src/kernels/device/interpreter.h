@@ -164,9 +164,9 @@ class Interpreter : private InterpreterView<Target> {
   }
 
   Outcome blocked(LaneState& state, const Connection& connection) const {
-    if (!Target::kAlone)
+    if constexpr (!Target::kAlone)
       state.blocked_on_slot = call().protocol == Protocol::simple
-                                  ? connection.position & (Target::depth(connection, 0) - 1)
+                                  ? connection.position & (Target::slots(connection) - 1)
                                   : WaitRecord::kNoSlot;
     return blocked(state, connection.peer);
   }

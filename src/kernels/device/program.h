@@ -115,6 +115,9 @@ struct Call {
   const u64* input_shifts;
   const u64* output_shifts;
   bool lends_slots;  // `simple` on the host: one slot holds the data of several (kernels/host/messages/shared_slots.h)
+  // Only on devices, and not of connections with other hosts: short messages have 2^slot_shift times as many slots, in
+  // the same memory. The same at all ranks.
+  u32 slot_shift;
 };
 
 struct LaneState {

@@ -134,6 +134,7 @@ struct Slots {
     SlotHeader& slot = header(connection);
     if constexpr (Target::kSignedFlags) {
       Target::tell_length(connection, slot, bytes);
+      Target::fill_slot(connection);
     } else {
       slot.signature = signature;
       slot.bytes = bytes;

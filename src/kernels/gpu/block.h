@@ -87,10 +87,17 @@ class Block {
   using Ll = LowLatency<Block>;
   static constexpr bool kLendsSlots = false;
   static constexpr bool shares_slots(const Call&, const Connection&) { return false; }
-  static constexpr u32 depth(const Connection&, u64) { return kSlotCount; }
+  // A proxy knows no calls: over the network slots are always as many.
+  static u32 slot_shift(const Connection& connection) { return connection.travels != 0 ? 0 : call().slot_shift; }
+  static u32 slots(const Connection& connection) { return kSlotCount << slot_shift(connection); }
+  // Slots of another number lie across those that earlier messages fill: the receiver must have emptied all of them.
+  static u32 depth(const Connection& connection, u64) {
+    return connection.slot_shift == slot_shift(connection) ? slots(connection) : 1;
+  }
+  static void fill_slot(Connection& connection) { connection.slot_shift = slot_shift(connection); }
   static u8* slot(const Connection& connection, u64 bytes) {
     return connection.payload + (bytes > kMostShortBytes ? connection.long_shift : 0) +
-           (connection.position & (kSlotCount - 1)) * connection.slot_bytes;
+           (connection.position & (slots(connection) - 1)) * (connection.slot_bytes >> slot_shift(connection));
   }
   // No fence orders this word and the flag: each tells the message that it belongs to.
   static void tell_length(const Connection& connection, SlotHeader& header, u64 bytes) {

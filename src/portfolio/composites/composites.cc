@@ -374,8 +374,9 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   std::vector<compose::Composite> more;
   if (variant.forest != nullptr && variant.frames.order == Steps::by_time)
     for (const int times : kTimesFrames) more.push_back(in_more_frames(composite, times));
-  if (!simulated() && passes_whole(variant.collective) && may_have_short_frames(composite))
-    more.push_back(in_short_frames(composite));
+  if (!simulated() && variant.forest != nullptr && composite.frames == kFramesOfLongData &&
+      !too_many_frames(variant.frames, 2 * chunks))
+    more.push_back(in_more_frames(composite, 2));
   const Steps order_of_more = simulated() ? Steps::by_time_of_slices : variant.frames.order;
   std::vector<CompositeCandidate> result;
   result.push_back({compose::Verified(std::move(composite), shop.verifier), cost, variant.frames.order, shares_});

@@ -193,7 +193,7 @@ double simulated_us(const schedule::Simulator& simulator, int chunks, double chu
   options.bytes = chunk_bytes * chunks;
   options.slice_bytes = chunk_bytes;
   options.slots = schedule::kSlots;
-  options.network_slots = schedule::kNetworkSlots;
+  options.short_slots = options.network_slots = schedule::kShortSlots;
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   return simulator.run(options).time_us;

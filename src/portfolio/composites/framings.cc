@@ -26,9 +26,6 @@ constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 4, 
 // An AllReduce by several trees has as few chunks as its buffer may have.
 constexpr Framing kManyTreeFrames[] = {{1}, {8, 0}, {16, 0}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};
 
-// See may_have_short_frames().
-constexpr int kFramesOfLongData = 32;
-
 // A rank's program has one or more operations for each chunk.
 constexpr int kFewFrames = 8;
 constexpr int kMostChunksOfMoreFrames = 16384;
@@ -53,17 +50,6 @@ compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& compo
   cost.messages_between_hosts *= times;
   cost.messages_on_host *= times;
   return cost;
-}
-
-bool may_have_short_frames(const compose::Composite& composite) {
-  return composite.frames == kFramesOfLongData && composite.at_root &&
-         std::ranges::any_of(composite.at_root->exits, [](const auto& devices) { return devices.size() > 1; });
-}
-
-compose::Composite in_short_frames(compose::Composite composite) {
-  composite = in_more_frames(std::move(composite), 2);
-  composite.frame_steps *= 2;
-  return composite;
 }
 
 std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,

@@ -52,10 +52,8 @@ compose::Composite in_more_frames(compose::Composite composite, int times);
 compose::Cost in_more_frames(compose::Cost cost, const compose::Composite& composite);
 
 // Long data of one root on many hosts is on its way to or from the farthest devices for a shorter part of the time in
-// twice as many frames, each in twice as many steps. Where each chunk leaves the root's host at one device clusters
-// gain little, and some lose: 512 MiB on 8*dgx1p take 1.15 times the bound instead of 1.06.
-bool may_have_short_frames(const compose::Composite& composite);
-compose::Composite in_short_frames(compose::Composite composite);
+// twice as many frames. Where a forest at the root is made they cost little more: it does the same for all frames.
+inline constexpr int kFramesOfLongData = 32;
 
 // Composite::root_lead of a Broadcast whose strands begin one after the other. Without one 64 frames 8 steps apart take
 // 1.155 times the bound on 8*z52-full (256 MiB), with one 1.053; with leads of 8 to 16 steps no framing takes longer

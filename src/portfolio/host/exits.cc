@@ -1,6 +1,7 @@
 #include "portfolio/host/exits.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -193,15 +194,19 @@ class Chooser {
   std::vector<int> places_in_order_;
 };
 
+constexpr std::size_t kTriedPositions = 16;
+
 // What the root sends if its connections to some positions of the next hosts alone are in use, all equally, or in
-// proportion to what enters there: to the first one of `positions`, the first two, and so on.
+// proportion to what enters there: to the first one of `positions`, the first two, and so on. Of many positions not all
+// numbers are tried: each plan takes a walk over all chunks.
 std::vector<std::vector<int>> even_plans(const std::vector<int>& entering, const std::vector<int>& positions,
                                          int from_root) {
   const auto count = positions.size();
   std::vector<std::vector<int>> result;
   std::vector<bool> open(count, false);
-  for (const int position : positions) {
-    open[at(position)] = true;
+  for (std::size_t opened = 1; opened <= count; ++opened) {
+    open[at(positions[opened - 1])] = true;
+    if (opened > kTriedPositions && !std::has_single_bit(opened) && opened < count) continue;
     double all = 0;
     for (std::size_t place = 0; place < entering.size(); ++place)
       if (open[place % count]) all += entering[place];

@@ -44,7 +44,8 @@ Foreseen::Foreseen(const Candidate& candidate, const schedule::SimulationOptions
   if (candidate.cost == nullptr) return;
   cost_ = *candidate.cost;
   if (options.slots > 0)
-    cost_ = cost_.with_network_slots(options.network_slots > 0 ? options.network_slots : options.slots);
+    cost_ = cost_.with_slots(options.short_slots > 0 ? options.short_slots : options.slots,
+                             options.network_slots > 0 ? options.network_slots : options.slots);
   const double chunk = cost_.chunk_per_byte * options.bytes;
   if (options.slice_bytes > 0)
     for (const double slice : {options.slice_bytes / kShorter, cost_.good_slice(options.bytes, options.slice_bytes)})

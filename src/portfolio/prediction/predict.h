@@ -19,13 +19,15 @@ struct Prediction {
 struct Pipeline {
   double slice_bytes = 128 * 1024;
   int slots = schedule::kSlots;
-  int network_slots = schedule::kNetworkSlots;  // between hosts, for slices of at most schedule::kLaneBytes
+  int short_slots = schedule::kShortSlots;    // for slices of at most schedule::kLaneBytes
+  int network_slots = schedule::kShortSlots;  // the same between hosts
 
   // How simulations move so many bytes.
   schedule::SimulationOptions simulated(double bytes) const {
     return {.bytes = bytes,
             .slice_bytes = slice_bytes,
             .slots = slots,
+            .short_slots = short_slots,
             .network_slots = network_slots,
             .lane_bytes = schedule::kLaneBytes,
             .detail = schedule::Detail::totals};

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compose/lowering/expand.h"
 #include "compose/lowering/rank_parts.h"
+#include "kernels/gpu/connection.h"
 #include "kernels/host/messages/slot_places.h"
 #include "portfolio/clusters/ranked.h"
 #include "schedule/simulation/cost.h"
@@ -106,12 +107,18 @@ const portfolio::CompositeCandidate* named(const std::vector<portfolio::Composit
 
 }  // namespace
 
-static_assert(schedule::kSlots == device::kSlotCount && schedule::kNetworkSlots == device::kNetworkSlotCount);
+static_assert(schedule::kSlots == device::kSlotCount && schedule::kShortSlots == device::kShortSlotCount);
 
 portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes) {
   const auto bytes = static_cast<double>(slot_bytes);
   const bool short_slices_fit = bytes / kernels::kShortPart >= schedule::kLaneBytes;
-  return {bytes, schedule::kSlots, short_slices_fit ? schedule::kNetworkSlots : schedule::kSlots};
+  return {bytes, schedule::kSlots, schedule::kSlots, short_slices_fit ? schedule::kShortSlots : schedule::kSlots};
+}
+
+portfolio::Pipeline pipeline_of_devices(std::size_t slot_bytes) {
+  const auto longest = static_cast<device::u64>(schedule::kLaneBytes);
+  const int short_slots = schedule::kSlots << device::gpu::slot_shift_for(longest, slot_bytes);
+  return {static_cast<double>(slot_bytes), schedule::kSlots, short_slots, schedule::kSlots};
 }
 
 ScheduleModel::ScheduleModel(topology::Topology topology, const portfolio::Pipeline& pipeline, Candidacy candidacy,
@@ -129,7 +136,8 @@ std::shared_ptr<const ScheduleModel::Composites> ScheduleModel::composites(Colle
   if (auto known = composites_.find(key)) return known;
   if (!planner_) planner_ = std::make_unique<portfolio::ClusterPlanner>(topology_);
   Composites planned = planner_->candidates(collective, root);
-  for (portfolio::CompositeCandidate& one : planned) one.cost = one.cost.with_network_slots(pipeline_.network_slots);
+  for (portfolio::CompositeCandidate& one : planned)
+    one.cost = one.cost.with_slots(pipeline_.short_slots, pipeline_.network_slots);
   auto made = std::make_shared<const Composites>(std::move(planned));
   return composites_.keep(key, made, bytes_of(*made));
 }

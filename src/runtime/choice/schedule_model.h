@@ -18,9 +18,11 @@
 
 namespace sccl::runtime {
 
-// What connections between ranks on hosts hold. The model gives short slices more slots between hosts; where slots are
-// small, such slices are no short messages (kernels/host/messages/slot_places.h).
+// What connections between ranks on hosts hold. The model gives short slices more slots; here only connections between
+// hosts have them, and where slots are small, such slices are no short messages (kernels/host/messages/slot_places.h).
 portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes);
+// The same of ranks on devices: only connections on a host have more slots, as many as hold the longest short slice.
+portfolio::Pipeline pipeline_of_devices(std::size_t slot_bytes);
 
 // All results are pure functions of the topology and the call, so all ranks choose alike. Results that take long are
 // kept, but not without end: each of a cluster's ranks may be the root of some call, and candidates for one root may

@@ -274,12 +274,13 @@ class Engine {
   }
 
   void prepare_connections() {
-    const bool more_slots = options_.slots > 0 && options_.network_slots > 0 && longest_slice() <= kLaneBytes;
-    const int network_slots = more_slots ? options_.network_slots : options_.slots;
+    const bool all_short = options_.slots > 0 && longest_slice() <= kLaneBytes;
+    const auto slots_if_short = [&](int slots) { return all_short && slots > 0 ? slots : options_.slots; };
+    const Slots slots{slots_if_short(options_.short_slots), slots_if_short(options_.network_slots)};
     for (std::size_t connection = 0; connection + 1 < graph_.first_message.size(); ++connection) {
       const int first = graph_.first_message[connection];
       connections_.push_back(
-          {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, network_slots), -1});
+          {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, slots), -1});
       skip_short_messages(connections_.back());
       look_ahead(connections_.back());
       if (schedule_.root_lead > 0 && !stepwise() && send(first).src == schedule_.root)
@@ -288,12 +289,16 @@ class Engine {
     }
   }
 
-  int slots_of(std::size_t connection, int network_slots) const {
+  struct Slots {
+    int on_host;
+    int over_network;
+  };
+  int slots_of(std::size_t connection, const Slots& of_lane) const {
     int lanes = kMostLanes;
-    int slots = options_.slots;
+    int slots = of_lane.on_host;
     for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) {
       lanes = std::min(lanes, edge_states_[static_cast<std::size_t>(edge)].lanes);
-      if (edges_[edge].link_class == topology::LinkClass::net) slots = network_slots;
+      if (edges_[edge].link_class == topology::LinkClass::net) slots = of_lane.over_network;
     }
     return std::min(slots, kMostSlots) * lanes;
   }
@@ -564,7 +569,7 @@ void check(const SimulationOptions& options) {
   if (!(options.stop_after_us >= 0))
     fail(ErrorCode::invalid_argument, "simulation until {} us: give a time that is not negative",
          options.stop_after_us);
-  for (const int slots : {options.slots, options.network_slots})
+  for (const int slots : {options.slots, options.short_slots, options.network_slots})
     if (slots < 0) fail(ErrorCode::invalid_argument, "simulation with {} slots: give 0 (no bound) or more", slots);
 }
 

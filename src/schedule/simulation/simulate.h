@@ -27,10 +27,10 @@ namespace sccl::schedule {
 // What separates steps: only the data (as programs run), or a barrier (as in SCCL's model).
 enum class Progress : std::uint8_t { dataflow, stepwise };
 
-// How many slices are under way on a connection of this library at most. Where latency is long, few short slices would
-// leave the link idle.
+// How many slices are under way on a connection of this library at most. Few short slices would leave the link idle
+// while they are on their way.
 inline constexpr int kSlots = 4;
-inline constexpr int kNetworkSlots = 16;  // for short slices of a connection that passes a link of class net
+inline constexpr int kShortSlots = 16;  // if all slices are at most kLaneBytes long
 
 enum class Detail : std::uint8_t { totals, transfers };
 
@@ -42,8 +42,9 @@ struct SimulationOptions {
   double bytes = 0;        // L of schedule/simulation/cost.h
   double slice_bytes = 0;  // 0: a chunk is one slice
   int slots = 0;           // of a connection, for each lane; 0: unlimited
-  // For slices of at most kLaneBytes on a connection that passes a link of class net; 0: as many as for others.
-  int network_slots = 0;
+  // The same if all slices have at most kLaneBytes; 0: as many.
+  int short_slots = 0;
+  int network_slots = 0;           // the same on a connection that passes a link of class net; 0: as many as `slots`
   double lane_bytes = 0;           // a slice of so many bytes takes two lanes, and so on; 0: it takes one
   double reduce_gbytes_per_s = 0;  // of one rank; 0: reducing takes no time
   Progress progress = Progress::dataflow;

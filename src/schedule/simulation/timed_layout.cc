@@ -46,11 +46,10 @@ Network::Network(const Schedule& schedule, double chunk_bytes) {
       Connection& connection = connections.emplace_back();
       connection.first_of_way = static_cast<int>(ways_.size());
       int lanes = std::numeric_limits<int>::max();
-      int slots = kSlots;  // for each lane that a chunk takes at once
+      const int slots = chunk_bytes <= kLaneBytes ? kShortSlots : kSlots;  // for each lane that a chunk takes at once
       for (const EdgeId edge : paths.of(one.src, one.dst)) {
         ways_.push_back(edge);
         lanes = std::min(lanes, links[at(edge)].lanes);
-        if (edges[edge].link_class == topology::LinkClass::net && chunk_bytes <= kLaneBytes) slots = kNetworkSlots;
       }
       connection.hops = static_cast<int>(ways_.size()) - connection.first_of_way;
       connection.slots = slots * lanes;

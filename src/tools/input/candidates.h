@@ -15,7 +15,7 @@ namespace sccl::tools {
 // How transfers are cut and buffered by this library's programs.
 inline constexpr double kSliceBytes = portfolio::Pipeline{}.slice_bytes;
 inline constexpr int kSlots = portfolio::Pipeline{}.slots;
-inline constexpr int kNetworkSlots = portfolio::Pipeline{}.network_slots;
+inline constexpr int kShortSlots = portfolio::Pipeline{}.short_slots;
 
 struct Call {
   Collective collective = Collective::allreduce;

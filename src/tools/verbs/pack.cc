@@ -142,8 +142,11 @@ void write_schedule(const schedule::Schedule& schedule, const std::string& path)
 std::vector<Candidate> ways(const topology::Topology& topology, const Arguments& arguments, double bytes) {
   std::vector<portfolio::Candidate> all;
   portfolio::add_trees(all, topology, collective_of(arguments.collective), arguments.root);
-  schedule::SimulationOptions options{
-      .bytes = bytes, .slice_bytes = kSliceBytes, .slots = kSlots, .network_slots = kNetworkSlots};
+  schedule::SimulationOptions options{.bytes = bytes,
+                                      .slice_bytes = kSliceBytes,
+                                      .slots = kSlots,
+                                      .short_slots = kShortSlots,
+                                      .network_slots = kShortSlots};
   options.lane_bytes = schedule::kLaneBytes;
   options.detail = schedule::Detail::totals;
   const auto predictions = portfolio::predict(all, options);

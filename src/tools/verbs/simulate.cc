@@ -42,7 +42,8 @@ struct Options {
   std::optional<std::string> slice;
   Call call;
   int slots = kSlots;
-  int network_slots = kNetworkSlots;
+  int short_slots = kShortSlots;
+  int network_slots = kShortSlots;
   double reduce_gbytes_per_s = 0;
   std::string cores_path;
   bool stepwise = false;
@@ -67,8 +68,11 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--slots", options.slots, "slices under way on a connection; 0: no bound")
       ->check(CLI::Range(0, kMostSlots))
       ->capture_default_str();
+  app.add_option("--short-slots", options.short_slots, "the same if no slice is longer than 32 KiB; 0: as many")
+      ->check(CLI::Range(0, kMostSlots))
+      ->capture_default_str();
   app.add_option("--network-slots", options.network_slots,
-                 "slices of at most 32 KiB under way on a connection between hosts; 0: as on others")
+                 "the same on a connection between hosts; 0: as many as --slots")
       ->check(CLI::Range(0, kMostSlots))
       ->capture_default_str();
   app.add_option("--reduce-gbytes-per-s", options.reduce_gbytes_per_s, "rate at which a rank adds; 0: no time")
@@ -90,6 +94,7 @@ void add_options(CLI::App& app, Options& options) {
 schedule::SimulationOptions simulation_options(const Options& options) {
   schedule::SimulationOptions result{.bytes = options.call.bytes,
                                      .slots = options.slots,
+                                     .short_slots = options.short_slots,
                                      .network_slots = options.network_slots,
                                      .reduce_gbytes_per_s = options.reduce_gbytes_per_s};
   if (options.stepwise || options.slice == "0")

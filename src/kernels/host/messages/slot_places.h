@@ -11,7 +11,7 @@
 namespace sccl::kernels {
 
 // A slot for short messages has this part of one for long ones: all of them together have as much memory.
-inline constexpr device::u32 kShortPart = device::kNetworkSlotCount / device::kSlotCount;
+inline constexpr device::u32 kShortPart = device::kShortSlotCount / device::kSlotCount;
 
 // `Ring` has slot_bytes and depth (a power of two), and short_bytes: of the slots of messages of 1 to so many bytes, 0
 // if there are none. At both ends these are the same, so both know a message's slot from its length.
@@ -23,7 +23,7 @@ bool is_short(const Ring& ring, device::u64 bytes) {
 // So many messages may be under way with this one.
 template <class Ring>
 device::u32 depth_for(const Ring& ring, device::u64 bytes) {
-  return is_short(ring, bytes) ? device::kNetworkSlotCount : ring.depth;
+  return is_short(ring, bytes) ? device::kShortSlotCount : ring.depth;
 }
 
 // The number of a message's slot among those for messages of its length.
@@ -36,13 +36,13 @@ device::u32 slot_number(const Ring& ring, device::u64 position, device::u64 byte
 template <class Ring>
 device::u64 slot_offset(const Ring& ring, device::u64 position, device::u64 bytes) {
   if (is_short(ring, bytes))
-    return ring.depth * ring.slot_bytes + position % device::kNetworkSlotCount * ring.short_bytes;
+    return ring.depth * ring.slot_bytes + position % device::kShortSlotCount * ring.short_bytes;
   return (position & (ring.depth - 1)) * ring.slot_bytes;
 }
 
 template <class Ring>
 device::u64 slots_bytes(const Ring& ring) {
-  return ring.depth * ring.slot_bytes + device::u64{device::kNetworkSlotCount} * ring.short_bytes;
+  return ring.depth * ring.slot_bytes + device::u64{device::kShortSlotCount} * ring.short_bytes;
 }
 
 }  // namespace sccl::kernels

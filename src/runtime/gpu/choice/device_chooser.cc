@@ -9,9 +9,8 @@ namespace {
 
 std::unique_ptr<ScheduleModel> schedule_model_of(const Membership& membership) {
   if (!membership.links.topology || membership.ranks < 2) return nullptr;
-  const auto slot_bytes = static_cast<double>(membership.on_device->layout.slot_bytes());
-  const int slots = device::kSlotCount;  // over the network, too
-  return std::make_unique<ScheduleModel>(*membership.links.topology, portfolio::Pipeline{slot_bytes, slots, slots});
+  return std::make_unique<ScheduleModel>(*membership.links.topology,
+                                         pipeline_of_devices(membership.on_device->layout.slot_bytes()));
 }
 
 Rank root_of(const CollectiveRequest& request) { return info(request.collective).rooted ? request.root : 0; }

@@ -80,7 +80,10 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   // A call in place waits for nothing between slices, so one slice is enough.
   call.slice_elements = direct ? longest : slot_bytes / element_bytes;
   const std::size_t least = least_part_bytes(call.protocol, service.choice.planner, membership_.ranks);
-  arguments_.fill(prepared, service.plan.program, {longest * element_bytes, least, false, service.most_blocks});
+  const bool by_slots = !direct && call.protocol == device::Protocol::simple;
+  arguments_.fill(prepared, service.plan.program,
+                  {longest * element_bytes, least, false, service.most_blocks,
+                   by_slots ? SlotsOfCall::divided : SlotsOfCall::whole});
   prepared.sequence = sequence_.next(prepared.capture);
   programs_.place(prepared, service.plan);
   const bool computes = (reduces && membership_.ranks > 1) || call.scaled;

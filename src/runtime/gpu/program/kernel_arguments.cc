@@ -47,8 +47,10 @@ void KernelArguments::fill(PreparedCall& prepared, const kernels::FlatProgram& f
   device::Call& call = arguments.call;
   const u64 most = most_elements_of_a_part(arguments, geometry);
   call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
-  prepared.kernel.threads = threads_for(call.protocol, std::min(most, call.slice_elements) * call.element_bytes,
-                                        membership_.on_device->wide_blocks);
+  const u64 message_bytes = std::min(most, call.slice_elements) * call.element_bytes;
+  prepared.kernel.threads = threads_for(call.protocol, message_bytes, membership_.on_device->wide_blocks);
+  if (geometry.slots == SlotsOfCall::divided)
+    call.slot_shift = device::gpu::slot_shift_for(message_bytes, membership_.on_device->layout.slot_bytes());
   // A block runs few operations on short messages faster than blocks tell one another that they have finished.
   if (call.protocol == device::Protocol::ll && call.slice_count == 1 && flat.op_count() <= kFewOps)
     arguments.blocks_per_channel = 1;

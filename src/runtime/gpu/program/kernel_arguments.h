@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "kernels/instantiate/device_kernels.h"
@@ -16,6 +17,10 @@
 
 namespace sccl::runtime {
 
+// Whether slots are divided among short messages (device::Call::slot_shift). Both ends of a connection must know alike,
+// which ranks of a collective do; of a transfer each end knows only its own call.
+enum class SlotsOfCall : std::uint8_t { whole, divided };
+
 class KernelArguments {
  public:
   // All must outlive this object.
@@ -28,6 +33,7 @@ class KernelArguments {
     std::size_t least_part_bytes = 0;
     bool parts_by_chunk = false;  // every chunk has its own number of parts
     int most_blocks = 0;          // 0: as many as the rank has
+    SlotsOfCall slots = SlotsOfCall::whole;
   };
   // Sets everything to zero except the table of chunks, of which only the filled part is used.
   static void reset(device::gpu::CallArguments& arguments);

@@ -16,7 +16,7 @@ constexpr std::size_t kPayloadPhaseBytes = kPageBytes / 2;
 // A link does not know how long the last message of a round is, so it sends all lines behind the ring. A larger ring
 // makes that rare; so this ring has more lines than one between ranks of a host.
 constexpr device::u32 kLines = 4 * device::kInlineLines;
-static_assert(device::kNetworkSlotCount <= device::kMostDepth);
+static_assert(device::kShortSlotCount <= device::kMostDepth);
 constexpr std::size_t kRingBytes = round_up(sizeof(device::Ring), kPageBytes);
 
 std::size_t inline_bytes(const LinkShape::Ring& ring) {
