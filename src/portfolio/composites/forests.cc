@@ -1,4 +1,5 @@
 // Composites whose root's host passes data on by trees over its devices, of which some get data back.
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -45,14 +46,16 @@ std::vector<double> CompositePlanner::nic_rates(std::size_t host) const {
   return rates;
 }
 
-// The same of the root's host. In an island, of which all devices may share a NIC, the others send what leaves by the
-// root's: data on the way to it passes the root's own link to the host, which trees do not know, and the root has
-// enough to do with sending all data once. Whole hosts have more NICs than the root can use.
+// The same of the root's host. Where the way to the root's NIC begins with a link to other devices, the others at that
+// NIC send what leaves by it, since the root has enough to do with sending all data once. So it is in an island, of
+// which all devices may share a NIC. Whole hosts have more NICs than the root can use.
 std::vector<double> CompositePlanner::exit_rates(Rank root) const {
   const auto host = at(cluster_->host_of[at(root)]);
   std::vector<double> rates = nic_rates(host);
   const topology::Attachment& way = cluster_->attachments[at(root)];
-  if (!of_islands() || !way.attached()) return rates;
+  if (!way.attached()) return rates;
+  const topology::Node local = cluster_->local_of[at(root)];
+  if (!of_islands() && last_nodes_on_the_way_out(host)[at(local)] == local) return rates;
   std::vector<std::size_t> others;
   for (const Rank rank : cluster_->hosts[host]) {
     const topology::Attachment& one = cluster_->attachments[at(rank)];
@@ -65,17 +68,45 @@ std::vector<double> CompositePlanner::exit_rates(Rank root) const {
   return rates;
 }
 
+// By device of a host: the last node of the host on its way to its NIC. Two devices below one switch with a NIC reach
+// it over the links that join them. Where all are below one switch, each is as if it had a NIC of its own: data that
+// returns by the only NIC is late, and trees that count on it take up to a quarter longer than they promise.
+std::vector<topology::Node> CompositePlanner::last_nodes_on_the_way_out(std::size_t host) const {
+  const std::vector<topology::Node>& nodes = cluster_->nodes[host];
+  std::vector<topology::Node> result;
+  for (const Rank rank : cluster_->hosts[host]) {
+    topology::Node last = cluster_->local_of[at(rank)];
+    for (const auto& [src, dst] : cluster_->attachments[at(rank)].up) {
+      const auto found = std::ranges::find(nodes, dst);
+      if (found == nodes.end()) break;
+      last = static_cast<topology::Node>(found - nodes.begin());
+    }
+    result.push_back(last);
+  }
+  if (std::ranges::count(result, result.front()) == std::ssize(result)) std::iota(result.begin(), result.end(), 0);
+  return result;
+}
+
+// Whether a way to a NIC passes a link to other devices.
+bool CompositePlanner::shares_ways_out(std::size_t host) const {
+  const std::vector<topology::Node> last_nodes = last_nodes_on_the_way_out(host);
+  for (std::size_t device = 0; device < last_nodes.size(); ++device)
+    if (at(last_nodes[device]) != device) return true;
+  return false;
+}
+
 // Of many hosts one forest is tried. Best are trees that leave by NICs as often as chunks enter the next host; then
 // those that leave NICs some slack, since data that returns is late and must catch up; where that costs more than a
-// little, those that use all NICs.
+// little, those that use all NICs. These promise what no links keep that data passes on its way to several NICs.
 std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Collective collective) const {
   const auto host = at(cluster_->host_of[at(root)]);
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[host])];
   const std::vector<double> rates = exit_rates(root);
+  const std::vector<topology::Node> last_nodes = last_nodes_on_the_way_out(host);
   const auto plan = [&](std::string_view name, double part, double entries, std::span<const Framing> frames) {
     std::vector<double> nics = rates;
     for (double& rate : nics) rate *= part;
-    return Forest{name, root_trees(links, nics, entries, collective, cluster_->local_of[at(root)]), frames,
+    return Forest{name, root_trees(links, nics, last_nodes, entries, collective, cluster_->local_of[at(root)]), frames,
                   entries > 1 || !simulated() ? level_of_roots() : kNoLevel};
   };
   std::vector<Forest> result;
@@ -85,16 +116,17 @@ std::vector<CompositePlanner::Forest> CompositePlanner::forests_at(Rank root, Co
   } else {
     result.push_back(plan("forest-", 1, 1, kManyForestFrames));
     const double enough = kNearlyRate * result.front().rate();
-    const auto prefer = [&](Forest other) {
-      const bool better = other.rate() >= enough;
+    const auto prefer = [&](Forest other, double least) {
+      const bool better = !other.trees.empty() && other.rate() >= least;
       if (better) result.front() = std::move(other);
       return better;
     };
     const bool by_entries =
         level_of_roots() != kNoLevel &&
         prefer(plan("exits-forest-", 1, entries_of(*levels_[at(hosts_[host].kind)][level_of_roots()].kind),
-                    kManyForestFrames));
-    if (!by_entries) prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames));
+                    kManyForestFrames),
+               shares_ways_out(host) ? 0 : enough);
+    if (!by_entries) prefer(plan("slack-forest-", kSlackRateOfMany, 1, kManyForestFrames), enough);
   }
   std::erase_if(result, [](const Forest& forest) { return forest.trees.empty(); });
   return result;
@@ -132,7 +164,8 @@ void CompositePlanner::add_root_forest(compose::Composite& composite, const std:
     one.entries.insert(one.entries.end(), others.begin(), others.end());
   }
   const topology::Topology& links = cluster_->kinds[at(cluster_->kind_of[root_host])];
-  composite.at_root = root_forest(links, trees, exit_rates(composite.root), composite.collective,
+  const auto exits = shares_ways_out(root_host) ? ExitsOfTree::packed : ExitsOfTree::all;
+  composite.at_root = root_forest(links, trees, exits, exit_rates(composite.root), composite.collective,
                                   cluster_->local_of[at(composite.root)], leaving, !simulated());
   composite.root_turns.resize(leaving.size());
   std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);

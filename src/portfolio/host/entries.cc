@@ -26,6 +26,7 @@ using schedule::Send;
 constexpr int kUnits = 16;      // chunks of an owner
 constexpr int kMoreUnits = 24;  // where flat forms are not made: for finer shares
 constexpr double kBetter = 0.98;
+constexpr double kTreesBetter = 0.976;  // chunks in many deep trees wait for one another
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -506,7 +507,7 @@ std::optional<HostLevel> level_with_entries(const topology::Topology& links, con
       add(packed(*packing, links.ranks, units));
       Mix trees{{columns.size() - 1, columns.size() - 1, columns.size() - 1}, {units, 0, 0}, before.home};
       trees.busy = mixer().busy(trees);
-      if (trees.busy < kBetter * mix.busy) mix = trees;
+      if (trees.busy < kTreesBetter * mix.busy) mix = trees;
     }
   if (mix.busy > kBetter * before.busy) return std::nullopt;
   return assemble(links, columns, mix, plain[mix.home]);

@@ -164,8 +164,9 @@ std::vector<int> turns(const std::vector<RootTree>& trees, int count) {
 }  // namespace
 
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
-                                 double entries, Collective collective, Rank root) {
-  topology::Topology one = with_outside(links, nic_gbytes_per_s);
+                                 std::span<const topology::Node> last_nodes, double entries, Collective collective,
+                                 Rank root) {
+  topology::Topology one = with_outside(links, nic_gbytes_per_s, last_nodes);
   const auto widest = std::ranges::max_element(one.links, {}, &topology::Link::lanes);
   const double gbytes_per_s_of_lane = widest->gbytes_per_s / widest->lanes;
   const bool sums = collective == Collective::reduce;
@@ -198,7 +199,7 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
   return result;
 }
 
-compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
+compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees, ExitsOfTree exits,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
                               const std::vector<Leaving>& leaving, bool on_rails) {
   std::vector<Part> parts;
@@ -206,6 +207,7 @@ compose::RootHost root_forest(const topology::Topology& links, const std::vector
   Step late_steps = 0;
   for (const RootTree& one : trees) {
     parts.emplace_back(one.tree, nic_gbytes_per_s);
+    if (exits == ExitsOfTree::packed) parts.back().exits = {one.tree.parent.back()};
     early_steps = std::max(early_steps, parts.back().early_steps);
     late_steps = std::max(late_steps, parts.back().late_steps);
   }

@@ -7,6 +7,7 @@
 // theorem such trees reach the least cut around any device, where no links share their bandwidth.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -22,15 +23,21 @@ struct RootTree {
   double gbytes_per_s = 0;  // what it carries of all that leaves the root
 };
 
-// Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0. A chunk enters the next host at so many
+// Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0, behind its node in `last_nodes`
+// (portfolio/links/outside.h). A chunk enters the next host at so many
 // `entries` on average, and leaves by the root's host's NICs as often. Empty if links are too unequal for whole
 // numbers.
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
-                                 double entries, Collective collective, Rank root);
+                                 std::span<const topology::Node> last_nodes, double entries, Collective collective,
+                                 Rank root);
+
+// Which devices send a chunk to other hosts: all that get it before it returns, or the one that does in the packing,
+// where a device's way to its NIC passes links to other devices, which the packing has filled.
+enum class ExitsOfTree : std::uint8_t { all, packed };
 
 // One chunk for each of the Broadcast's or Reduce's, in the order in which they leave; which ways they take is said in
 // portfolio/host/exits.h.
-compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees,
+compose::RootHost root_forest(const topology::Topology& links, const std::vector<RootTree>& trees, ExitsOfTree exits,
                               std::span<const double> nic_gbytes_per_s, Collective collective, Rank root,
                               const std::vector<Leaving>& leaving, bool on_rails);
 

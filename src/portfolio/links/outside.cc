@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "schedule/edge_index.h"
 #include "topology/presets.h"
@@ -20,6 +22,13 @@ topology::Topology with_outside(const topology::Topology& links, double nic_gbyt
 }
 
 topology::Topology with_outside(const topology::Topology& links, std::span<const double> nic_gbytes_per_s) {
+  std::vector<topology::Node> devices(static_cast<std::size_t>(links.ranks));
+  std::iota(devices.begin(), devices.end(), 0);
+  return with_outside(links, nic_gbytes_per_s, devices);
+}
+
+topology::Topology with_outside(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                std::span<const topology::Node> last_nodes) {
   topology::Topology one;
   one.name = links.name;
   one.ranks = links.ranks + 1;
@@ -27,10 +36,12 @@ topology::Topology with_outside(const topology::Topology& links, std::span<const
   std::map<topology::Node, topology::Node> number;
   for (topology::Node node = 0; node < links.nodes(); ++node) number[node] = node < links.ranks ? node : node + 1;
   topology::copy_links(links, number, one);
-  for (Rank rank = 0; rank < links.ranks; ++rank)
-    for (const auto& [src, dst] : {std::pair(rank, links.ranks), std::pair(links.ranks, rank)})
-      if (const double rate = nic_gbytes_per_s[static_cast<std::size_t>(rank)]; rate > 0)
-        one.links.push_back({src, dst, 1, rate, 1, topology::LinkClass::net});
+  std::map<topology::Node, double> gbytes_per_s;  // by node of `one`
+  for (std::size_t rank = 0; rank < nic_gbytes_per_s.size(); ++rank)
+    if (nic_gbytes_per_s[rank] > 0) gbytes_per_s[number.at(last_nodes[rank])] += nic_gbytes_per_s[rank];
+  for (const auto& [node, rate] : gbytes_per_s)
+    for (const auto& [src, dst] : {std::pair(node, links.ranks), std::pair(links.ranks, node)})
+      one.links.push_back({src, dst, 1, rate, 1, topology::LinkClass::net});
   double least = one.links.empty() ? 1 : one.links.front().gbytes_per_s;
   for (const topology::Link& link : one.links) least = std::min(least, link.gbytes_per_s);
   const double lanes_per_gbyte = kLeastLanes / least;

@@ -12,5 +12,9 @@ namespace sccl::portfolio {
 // link's.
 topology::Topology with_outside(const topology::Topology& links, double nic_gbytes_per_s);
 topology::Topology with_outside(const topology::Topology& links, std::span<const double> nic_gbytes_per_s);
+// `last_nodes`: by device the last node of the host on its way to its NIC, itself or a switch: from there to `outside`
+// devices share what their NICs have together.
+topology::Topology with_outside(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
+                                std::span<const topology::Node> last_nodes);
 
 }  // namespace sccl::portfolio

@@ -275,12 +275,10 @@ class Engine {
 
   void prepare_connections() {
     const bool all_short = options_.slots > 0 && longest_slice() <= kLaneBytes;
-    const auto slots_if_short = [&](int slots) { return all_short && slots > 0 ? slots : options_.slots; };
-    const Slots slots{slots_if_short(options_.short_slots), slots_if_short(options_.network_slots)};
     for (std::size_t connection = 0; connection + 1 < graph_.first_message.size(); ++connection) {
       const int first = graph_.first_message[connection];
       connections_.push_back(
-          {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, slots), -1});
+          {0, first, graph_.first_message[connection + 1], first, 0, 0, slots_of(connection, all_short), -1});
       skip_short_messages(connections_.back());
       look_ahead(connections_.back());
       if (schedule_.root_lead > 0 && !stepwise() && send(first).src == schedule_.root)
@@ -289,18 +287,14 @@ class Engine {
     }
   }
 
-  struct Slots {
-    int on_host;
-    int over_network;
-  };
-  int slots_of(std::size_t connection, const Slots& of_lane) const {
+  int slots_of(std::size_t connection, bool all_short) const {
     int lanes = kMostLanes;
-    int slots = of_lane.on_host;
+    int short_slots = options_.short_slots;
     for (const EdgeId edge : graph_.way_of(static_cast<int>(connection))) {
       lanes = std::min(lanes, edge_states_[static_cast<std::size_t>(edge)].lanes);
-      if (edges_[edge].link_class == topology::LinkClass::net) slots = of_lane.over_network;
+      if (edges_[edge].link_class == topology::LinkClass::net) short_slots = options_.network_slots;
     }
-    return std::min(slots, kMostSlots) * lanes;
+    return std::min(all_short && short_slots > 0 ? short_slots : options_.slots, kMostSlots) * lanes;
   }
 
   std::size_t slice_index(int of, int slice) const {
