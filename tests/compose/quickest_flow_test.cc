@@ -80,3 +80,24 @@ TEST_CASE("no schedule on random hosts is foreseen to beat the bounds") {
                                  });
   }
 }
+
+TEST_CASE("on hosts of many devices the way to some of them bounds a call") {
+  constexpr int kDevices = 72;
+  constexpr double kBytes = 64e6;
+  topology::Topology machine;
+  machine.name = "wide";
+  machine.ranks = 2 * kDevices;
+  machine.switches = 3;
+  for (Rank rank = 0; rank < machine.ranks; ++rank) {
+    join(machine, rank, machine.ranks + rank / kDevices, 900, 1, topology::LinkClass::nvlink);
+    join(machine, rank, machine.ranks + 2, 50, 1, topology::LinkClass::net);
+  }
+  const topology::Cluster cluster = topology::cluster_of(machine);
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const auto bounds = compose::bounds(machine, cluster, collective, 0, kBytes);
+    // Over the root's own NIC 2 us; over a device beside it, and one beside the last, 2 us more for each switch.
+    const double all = 900 + 50;
+    CHECK(bounds.front().us == Approx((kBytes / 1e3 + 900 * 6 + 50 * 2) / all).epsilon(0.01));
+    CHECK_THAT(bounds.front().why, Catch::Contains("with all latencies"));
+  }
+}

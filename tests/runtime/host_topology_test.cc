@@ -103,7 +103,7 @@ TEST_CASE("plans count on more slots only where there are some that hold short s
   CHECK(pipeline_of_hosts(252 * 1024).network_slots == schedule::kShortSlots);
   CHECK(pipeline_of_hosts(128 * 1024).network_slots == schedule::kShortSlots);
   CHECK(pipeline_of_hosts(128 * 1024 - 4096).network_slots == schedule::kSlots);
-  CHECK(pipeline_of_hosts(252 * 1024).short_slots == schedule::kSlots);
+  CHECK(pipeline_of_hosts(252 * 1024).short_slots == schedule::kShortSlots);
   CHECK(pipeline_of_devices(256 * 1024).short_slots == schedule::kShortSlots);
   CHECK(pipeline_of_devices(64 * 1024).short_slots == 2 * schedule::kSlots);
   CHECK(pipeline_of_devices(32 * 1024).short_slots == schedule::kSlots);

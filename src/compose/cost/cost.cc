@@ -11,7 +11,6 @@ namespace sccl::compose {
 namespace {
 
 constexpr double kLeastSlice = 4096;
-constexpr double kShortChunk = 0.02;   // of the time, each time that frames make chunks half as long as the least slice
 constexpr double kGap = 1.8;           // of a step, in latencies, as simulated with 64 and 128 ranks
 constexpr double kMostGap = 0.87;      // the same of messages that take no time
 constexpr double kPassing = 0.58;      // the part of a frame's messages that fills gaps, if frames follow in each step
@@ -77,8 +76,8 @@ double Cost::busy_us(double bytes) const { return std::max(network_us_per_byte, 
 // Each chunk is an operation of its own, which costs more than the links' time if the chunk is short.
 double Cost::time_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
-  const double shorter = no_gaps && chunk > 0 ? std::max(0.0, std::log2(kLeastSlice / chunk)) : 0;
-  return (1 + kShortChunk * shorter) * time_of_links_us(bytes, slice_bytes);
+  const double shorter = chunk > 0 ? std::max(0.0, std::log2(kLeastSlice / chunk)) : 0;
+  return (1 + short_chunk * shorter) * time_of_links_us(bytes, slice_bytes);
 }
 
 double Cost::time_of_links_us(double bytes, double slice_bytes) const {

@@ -93,7 +93,9 @@ struct Cost {
   Gaps gaps;                       // between frames, of AllGather, ReduceScatter and AllReduce
   int steps_of_frames = 0;         // between the first frame's beginning and the last one's, where links wait for steps
   int frames = 1;
-  bool no_gaps = false;       // between frames: chunks follow one another at once, however short they are
+  // Where chunks of frames follow one another at once, however short they are: of the time, each time that they are
+  // half as long as the least slice.
+  double short_chunk = 0;
   double chunk_per_byte = 1;  // a chunk's part of L
   // Of one call, at the host that has most: the messages that leave it, where what a rank sends to another in one step
   // is one message; and the chunks that pass from rank to rank there.

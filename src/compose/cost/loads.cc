@@ -28,6 +28,9 @@ namespace {
 
 using topology::Edge;
 
+// Cost::short_chunk: of blocks, and of one root, whose links wait for nothing else.
+constexpr double kShortChunk = 0.02;
+constexpr double kShortChunkOfRoot = 0.1;
 constexpr int kMostCountedHosts = 64;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -72,11 +75,12 @@ class Loads {
     if (!is_unicast() && !one_root_ && hosts_ > 1) {
       cost_.waiting_us_per_byte = waiting_us_per_byte(composite_, routes_, cost_, apart_);
       cost_.gaps = gaps_between_frames(composite_, routes_, cost_);
-      cost_.no_gaps = composite_.frames > 1 && cost_.gaps.steps == 0;
+      if (composite_.frames > 1 && cost_.gaps.steps == 0) cost_.short_chunk = kShortChunk;
     }
     if (one_root_) cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
     if (!is_unicast() && hosts_ > 1 && !hosts_at_one_depth())
       cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
+    if (one_root_ && composite_.frames > 1 && cost_.steps_of_frames == 0) cost_.short_chunk = kShortChunkOfRoot;
     if (returns) cost_.waiting_us_per_byte += waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
     return cost_;

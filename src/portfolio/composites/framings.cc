@@ -21,7 +21,7 @@ constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks m
 
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer. Frames of little
 // data wait for one another if they are many steps apart.
-constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 4, true}, {32, 4, true}};
+constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 4, true}, {32, 2, true}};
 
 // An AllReduce by several trees has as few chunks as its buffer may have.
 constexpr Framing kManyTreeFrames[] = {{1}, {8, 0}, {16, 0}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};

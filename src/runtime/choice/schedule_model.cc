@@ -112,7 +112,7 @@ static_assert(schedule::kSlots == device::kSlotCount && schedule::kShortSlots ==
 portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes) {
   const auto bytes = static_cast<double>(slot_bytes);
   const bool short_slices_fit = bytes / kernels::kShortPart >= schedule::kLaneBytes;
-  return {bytes, schedule::kSlots, schedule::kSlots, short_slices_fit ? schedule::kShortSlots : schedule::kSlots};
+  return {bytes, schedule::kSlots, schedule::kShortSlots, short_slices_fit ? schedule::kShortSlots : schedule::kSlots};
 }
 
 portfolio::Pipeline pipeline_of_devices(std::size_t slot_bytes) {

@@ -18,8 +18,10 @@
 
 namespace sccl::runtime {
 
-// What connections between ranks on hosts hold. The model gives short slices more slots; here only connections between
-// hosts have them, and where slots are small, such slices are no short messages (kernels/host/messages/slot_places.h).
+// What connections between ranks on hosts hold. The model gives short slices more slots; between hosts, where slots are
+// small, such slices are no short messages (kernels/host/messages/slot_places.h). On a host connections have few for
+// all messages, but nothing is on its way there: the links are those of SCCL_TOPO, and plans are as for devices on
+// them.
 portfolio::Pipeline pipeline_of_hosts(std::size_t slot_bytes);
 // The same of ranks on devices: only connections on a host have more slots, as many as hold the longest short slice.
 portfolio::Pipeline pipeline_of_devices(std::size_t slot_bytes);
