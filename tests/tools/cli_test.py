@@ -119,7 +119,7 @@ def test_perf():
     # Composites alone serve so many ranks.
     many = ["perf", "broadcast", "-n", "36", "-b", "64K", "-e", "64K", "-i", "1", "-w", "0", "--algo"]
     on_hosts = {"SCCL_TOPO": "9*nvpairs4"}
-    result = run(*many, "levels/trees-3-deep+one-hop/32/4", env=on_hosts)
+    result = run(*many, "levels/trees-3-deep+one-hop/32/2", env=on_hosts)
     expect_code(result, 0, "perf --algo of a composite of many ranks")
     expect("# Out of bounds values : 0 OK" in result.stdout, f"a composite of many ranks: {result.stdout}")
     expect_code(run(*many, "levels/trees-3-deep+one-hop/31/4", env=on_hosts), 2, "perf --algo with no such composite")
