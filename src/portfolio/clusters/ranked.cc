@@ -106,10 +106,10 @@ bool has_chains(const CompositeCandidate& one) {
 using Family = std::pair<bool, std::string_view>;
 Family family(const CompositeCandidate& one) { return {waits_little(one), shape_and_level(one)}; }
 
-// The same of all shapes, less surely: what the least of them takes.
-Family level(const CompositeCandidate& one) {
+// The same of all shapes whose links hardly wait, less surely: what the least of them takes.
+std::string_view level(const CompositeCandidate& one) {
   const std::string_view name = shape_and_level(one);
-  return {waits_little(one), name.substr(std::min(name.find('+'), name.size()))};
+  return name.substr(std::min(name.find('+'), name.size()));
 }
 
 // Simulates the most promising composites, and knows the least time of them.
@@ -191,7 +191,8 @@ class Simulations {
       const auto shape = over_closed_form_of_.find(family(candidate));
       const double of_shape = shape == over_closed_form_of_.end() ? 1 : shape->second;
       const auto all_shapes = over_closed_form_of_level_.find(level(candidate));
-      const double of_level = all_shapes == over_closed_form_of_level_.end() ? 1 : all_shapes->second;
+      const bool known = waits_little(candidate) && all_shapes != over_closed_form_of_level_.end();
+      const double of_level = known ? all_shapes->second : 1;
       const double little_more = waits_little(candidate) ? 1 : kAboutAsFast;
       one.time_us = one.closed_us * little_more * std::max({of_fastest, of_shape, of_level});
     }
@@ -225,8 +226,10 @@ class Simulations {
     double& of_shape = over_closed_form_of_[family(candidates_[one.candidate])];
     const double at_least = over_closed_form(time.stopped ? least_us_ : time.us);
     of_shape = std::max(of_shape, at_least);
-    const auto of_level = over_closed_form_of_level_.emplace(level(candidates_[one.candidate]), at_least).first;
-    of_level->second = std::min(of_level->second, at_least);
+    if (waits_little(candidates_[one.candidate])) {
+      const auto of_level = over_closed_form_of_level_.emplace(level(candidates_[one.candidate]), at_least).first;
+      of_level->second = std::min(of_level->second, at_least);
+    }
     if (time.stopped) {  // it takes longer than the least
       one.time_us = std::max(time.us, std::nextafter(least_us_, kNever));
       return;
@@ -279,9 +282,9 @@ class Simulations {
   const schedule::SimulationOptions& options_;
   double work_ = 0;
   double least_us_ = kNever;
-  std::array<double, 2> over_closed_form_{1, 1};        // the least time, apart for those that wait little
-  std::map<Family, double> over_closed_form_of_;        // the most of a time, at least
-  std::map<Family, double> over_closed_form_of_level_;  // the least of all shapes
+  std::array<double, 2> over_closed_form_{1, 1};                  // the least time, apart for those that wait little
+  std::map<Family, double> over_closed_form_of_;                  // the most of a time, at least
+  std::map<std::string_view, double> over_closed_form_of_level_;  // the least of all shapes whose links hardly wait
   std::set<std::size_t> refused_;
   std::set<std::size_t> unlike_;
   std::unique_ptr<const Flat> flat_;  // the last one that was made
