@@ -66,7 +66,8 @@ class Loads {
     cost_.nothing_returns = !returns;
     cost_.sums = everyone_contributes();
     cost_.own_connections = is_unicast();
-    cost_.one_depth = one_way_ && at_one_depth();
+    const bool flat = !is_unicast() && hosts_at_one_depth();
+    cost_.one_depth = one_way_ && flat && root_at_one_depth();
     const bool both_ways = everyone_contributes() && everyone_receives();
     cost_.late_chunks = returns || (!is_unicast() && (composite_.frames > 1 || (both_ways && hosts_ > 1)));
     between_hosts();
@@ -78,8 +79,7 @@ class Loads {
       if (composite_.frames > 1 && cost_.gaps.steps == 0) cost_.short_chunk = kShortChunk;
     }
     if (one_root_) cost_.waiting_us_per_byte = waiting_of_one_root_us_per_byte(composite_, cost_);
-    if (!is_unicast() && hosts_ > 1 && !hosts_at_one_depth())
-      cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
+    if (!is_unicast() && hosts_ > 1 && !flat) cost_.steps_of_frames = (composite_.frames - 1) * composite_.frame_steps;
     if (one_root_ && composite_.frames > 1 && cost_.steps_of_frames == 0) cost_.short_chunk = kShortChunkOfRoot;
     if (returns) cost_.waiting_us_per_byte += waiting_for_returns_us_per_byte(composite_, cost_);
     count_messages();
@@ -136,9 +136,9 @@ class Loads {
       return (!everyone_receives() || in_one_step(kind->out)) && (!everyone_contributes() || in_one_step(kind->in));
     });
   }
-  // And of all connections on hosts, of Broadcast and Reduce.
-  bool at_one_depth() const {
-    return !leads_move() && (!composite_.at_root || in_one_step(composite_.at_root->schedule)) && hosts_at_one_depth();
+  // And of those on the root's host, and between the groups of a tier. Of Broadcast and Reduce.
+  bool root_at_one_depth() const {
+    return !leads_move() && (!composite_.at_root || in_one_step(composite_.at_root->schedule));
   }
 
   // Strands enter a group by one member after the other (Routes::root_index()), and pass its chain from there.
