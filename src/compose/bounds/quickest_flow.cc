@@ -14,14 +14,16 @@ constexpr double kNoWay = std::numeric_limits<double>::infinity();
 
 QuickestFlow::QuickestFlow(const topology::Topology& topology, const std::vector<topology::Node>& nodes,
                            Reading reading)
-    : nodes_(nodes) {
+    : nodes_(nodes), arcs_from_(nodes.size() + 1) {
   std::sort(nodes_.begin(), nodes_.end());
   for (const topology::Link& link : topology.links) {
     std::size_t from = index(link.src);
     std::size_t to = index(link.dst);
     if (from == to || !(link.gbytes_per_s > 0)) continue;
     if (reading == Reading::backwards) std::swap(from, to);
+    arcs_from_[from].push_back(arcs_.size());
     arcs_.push_back({from, to, link.gbytes_per_s * kBytesPerUs, link.alpha_us});
+    arcs_from_[to].push_back(arcs_.size());
     arcs_.push_back({to, from, 0, -link.alpha_us});
   }
 }
@@ -44,15 +46,22 @@ double QuickestFlow::us(std::optional<topology::Node> source, topology::Node sin
   while (true) {
     std::vector<double> distance(nodes_.size() + 1, kNoWay);
     std::vector<std::size_t> by(nodes_.size() + 1, arcs_.size());
+    std::vector<bool> waits(nodes_.size() + 1, false);
+    std::vector<std::size_t> now{begin};
+    std::vector<std::size_t> next;
     distance[begin] = 0;
-    for (bool nearer = true; nearer;) {
-      nearer = false;
-      for (std::size_t i = 0; i < arcs_.size(); ++i) {
-        const Arc& arc = arcs_[i];
-        if (left[i] <= kNothing || distance[arc.from] + arc.alpha_us >= distance[arc.to] - 1e-9) continue;
-        distance[arc.to] = distance[arc.from] + arc.alpha_us;
-        by[arc.to] = i;
-        nearer = true;
+    for (; !now.empty(); now.swap(next)) {
+      next.clear();
+      for (const std::size_t from : now) {
+        waits[from] = false;
+        for (const std::size_t i : arcs_from_[from]) {
+          const std::size_t to = arcs_[i].to;
+          if (left[i] <= kNothing || distance[from] + arcs_[i].alpha_us >= distance[to] - 1e-9) continue;
+          distance[to] = distance[from] + arcs_[i].alpha_us;
+          by[to] = i;
+          if (!waits[to]) next.push_back(to);
+          waits[to] = true;
+        }
       }
     }
     // A longer way than the time so far brings nothing.

@@ -38,8 +38,9 @@ class QuickestFlow {
     double bytes_per_us;
     double alpha_us;
   };
-  std::vector<topology::Node> nodes_;  // ascending
-  std::vector<Arc> arcs_;              // each followed by the one that takes its flow back
+  std::vector<topology::Node> nodes_;                // ascending
+  std::vector<Arc> arcs_;                            // each followed by the one that takes its flow back
+  std::vector<std::vector<std::size_t>> arcs_from_;  // by node
   std::size_t index(topology::Node node) const;
 };
 

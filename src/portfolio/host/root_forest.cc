@@ -1,12 +1,15 @@
 #include "portfolio/host/root_forest.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "portfolio/links/outside.h"
 #include "topology/graph/routes.h"
 #include "treegen/graph/bounds.h"
+#include "treegen/graph/kept_flows.h"
 #include "treegen/packing/integral.h"
 #include "treegen/packing/pack.h"
 #include "treegen/schedules/to_schedule.h"
@@ -20,27 +23,6 @@ using treegen::Amount;
 using treegen::Tree;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-// A tree takes `weight` lanes of each link on its paths.
-std::optional<topology::Topology> without(const topology::Topology& one, const Tree& tree, Amount weight) {
-  const Rank outside = one.ranks - 1;
-  topology::Topology rest = one;
-  topology::Routes routes(one);
-  for (Rank rank = 0; rank < one.ranks; ++rank) {
-    if (rank == tree.root) continue;
-    const auto path = routes.path(tree.parent[at(rank)], rank);
-    // A tree may leave the host by any of its exits.
-    if (path.empty() && rank != outside) return std::nullopt;
-    for (const topology::Edge& edge : path) {
-      const auto link = std::find_if(rest.links.begin(), rest.links.end(),
-                                     [&](const auto& one) { return topology::Edge(one.src, one.dst) == edge; });
-      if (link == rest.links.end() || link->lanes < weight) return std::nullopt;
-      link->lanes -= static_cast<int>(weight);
-    }
-  }
-  std::erase_if(rest.links, [](const topology::Link& link) { return link.lanes == 0; });
-  return rest;
-}
 
 bool reaches_all(const topology::Topology& one, Rank root) {
   topology::Routes routes(one);
@@ -64,18 +46,95 @@ Amount rate_from(const topology::Topology& one, Rank root) {
   return reaches_all(one, root) ? treegen::broadcast_bound(treegen::Links(one), root).rate.numerator() : 0;
 }
 
-// The largest weight of the tree without which the other links still carry the rest of the rate (Edmonds).
-Amount most_weight(const topology::Topology& one, const Tree& tree, Amount rate) {
-  Amount least = 0;
-  Amount most = rate;
-  while (least < most) {
-    const Amount weight = (least + most + 1) / 2;
-    const auto rest = without(one, tree, weight);
-    const bool fits = rest && (weight == rate || rate_from(*rest, tree.root) >= rate - weight);
-    (fits ? least : most) = fits ? weight : weight - 1;
+// What trees have left of links, and of the rate that the root can send to all at once.
+class Rest {
+ public:
+  Rest(const topology::Topology& links, Rank root)
+      : links_(links),
+        routes_(links_),
+        root_(root),
+        rate_(rate_from(links, root)),
+        flows_(nodes(), arcs(), root, links.ranks) {
+    set_capacities({}, 0);
   }
-  return least;
-}
+
+  const topology::Topology& links() const { return links_; }
+  Amount rate() const { return rate_; }
+
+  // The largest weight of the tree without which the other links still carry the rest of the rate (Edmonds).
+  Amount most_weight(const Tree& tree) {
+    const std::optional<Uses> uses = uses_of(tree);
+    if (!uses) return 0;
+    Amount most = rate_;
+    for (const auto& [link, times] : *uses) most = std::min<Amount>(most, links_.links[link].lanes / times);
+    Amount least = 0;
+    for (Amount weight = most; least < most; weight = (least + most + 1) / 2) {
+      const bool fits = carries_rest(*uses, weight);
+      (fits ? least : most) = fits ? weight : weight - 1;
+    }
+    return least;
+  }
+
+  void take(const Tree& tree, Amount weight) {
+    const Uses uses = uses_of(tree).value_or(Uses{});
+    for (const auto& [link, times] : uses) links_.links[link].lanes -= static_cast<int>(times * weight);
+    std::erase_if(links_.links, [](const topology::Link& link) { return link.lanes == 0; });
+    routes_ = topology::Routes(links_);
+    flows_ = treegen::KeptFlows(nodes(), arcs(), root_, links_.ranks);
+    set_capacities({}, 0);
+    rate_ -= weight;
+  }
+
+ private:
+  using Uses = std::map<std::size_t, int>;  // by link: how many of the tree's paths pass it
+
+  int nodes() const { return links_.ranks + links_.switches; }
+  std::vector<topology::Arc> arcs() const {
+    std::vector<topology::Arc> result;
+    for (const topology::Link& link : links_.links) result.push_back({link.src, link.dst});
+    return result;
+  }
+
+  // None if a path is missing.
+  std::optional<Uses> uses_of(const Tree& tree) {
+    const Rank outside = links_.ranks - 1;
+    Uses uses;
+    for (Rank rank = 0; rank < links_.ranks; ++rank) {
+      if (rank == root_) continue;
+      const auto path = routes_.path(tree.parent[at(rank)], rank);
+      // A tree may leave the host by any of its exits.
+      if (path.empty() && rank != outside) return std::nullopt;
+      for (const topology::Edge& edge : path) {
+        const auto link = std::ranges::find_if(
+            links_.links, [&](const auto& one) { return topology::Edge(one.src, one.dst) == edge; });
+        if (link == links_.links.end()) return std::nullopt;
+        ++uses[static_cast<std::size_t>(link - links_.links.begin())];
+      }
+    }
+    return uses;
+  }
+
+  void set_capacities(const Uses& uses, Amount weight) {
+    std::vector<Amount> lanes;
+    for (const topology::Link& link : links_.links) lanes.push_back(link.lanes);
+    for (const auto& [link, times] : uses) lanes[link] -= times * weight;
+    for (std::size_t link = 0; link < lanes.size(); ++link) flows_.set_capacity(link, lanes[link]);
+  }
+
+  bool carries_rest(const Uses& uses, Amount weight) {
+    if (weight == rate_) return true;
+    set_capacities(uses, weight);
+    for (Rank rank = 0; rank < links_.ranks; ++rank)
+      if (rank != root_ && !flows_.reaches(rank, rate_ - weight)) return false;
+    return true;
+  }
+
+  topology::Topology links_;
+  topology::Routes routes_;
+  Rank root_;
+  Amount rate_;
+  treegen::KeptFlows flows_;
+};
 
 // Whether the root reaches `by`, and `by` all others, over the host's links.
 bool reaches_each(topology::Routes& routes, Rank root, Rank by, int devices) {
@@ -85,9 +144,15 @@ bool reaches_each(topology::Routes& routes, Rank root, Rank by, int devices) {
   return true;
 }
 
+// A device with a NIC, the root before others.
+Rank first_exit(std::span<const double> nics, Rank root) {
+  if (nics[at(root)] > 0) return root;
+  return static_cast<Rank>(std::ranges::find_if(nics, [](double rate) { return rate > 0; }) - nics.begin());
+}
+
 // Trees that are taken first. Through the root's NIC alone: all other devices get the chunk back, so their NICs are
 // used for what no other link brings. In two steps, from the root to one device and from there to all others: the
-// fewest steps of trees that divide what the root sends. On the host's links alone: then every device is an exit.
+// fewest steps of trees that divide what the root sends.
 std::vector<Tree> first_trees(const topology::Topology& links, std::span<const double> nics, Rank root) {
   const Rank outside = links.ranks;
   Tree alone{root, std::vector<Rank>(at(links.ranks) + 1, outside)};
@@ -96,23 +161,26 @@ std::vector<Tree> first_trees(const topology::Topology& links, std::span<const d
   const auto has_nic = [&](Rank device) { return nics[at(device)] > 0; };
   std::vector<Tree> result;
   if (std::ranges::all_of(nics, [](double rate) { return rate > 0; })) result.push_back(std::move(alone));
-  const auto first = std::find_if(nics.begin(), nics.end(), [](double rate) { return rate > 0; });
   topology::Routes routes(links);
   for (Rank by = 0; by < links.ranks; ++by) {
     if (by == root || !reaches_each(routes, root, by, links.ranks)) continue;
     Tree tree{root, std::vector<Rank>(at(links.ranks) + 1, by)};
     tree.parent[at(root)] = -1;
     tree.parent[at(by)] = root;
-    tree.parent[at(outside)] = has_nic(root) ? root : has_nic(by) ? by : static_cast<Rank>(first - nics.begin());
+    tree.parent[at(outside)] = !has_nic(root) && has_nic(by) ? by : first_exit(nics, root);
     result.push_back(std::move(tree));
   }
-  const treegen::Links capacities(links);
-  const Amount rate = rate_from(links, root);
+  return result;
+}
+
+// The next ones. On the host's links alone: then every device is an exit.
+std::vector<Tree> trees_on_host(const topology::Topology& links, std::span<const double> nics, Rank root) {
   std::vector<Amount> demands(at(links.ranks), 0);
-  demands[at(root)] = rate;
-  if (const auto trees = treegen::pack_whole(capacities, demands, 1))
-    for (treegen::WholeTree tree : *trees) {
-      tree.tree.parent.push_back(has_nic(root) ? root : static_cast<Rank>(first - nics.begin()));
+  demands[at(root)] = rate_from(links, root);
+  std::vector<Tree> result;
+  if (auto trees = treegen::pack_whole(treegen::Links(links), demands, 1))
+    for (treegen::WholeTree& tree : *trees) {
+      tree.tree.parent.push_back(first_exit(nics, root));
       result.push_back(std::move(tree.tree));
     }
   return result;
@@ -182,18 +250,21 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
     for (const treegen::WeightedRoute& route : packing.routes) add(route.route.out, treegen::to_double(route.weight));
     return result;
   }
-  Amount rate = rate_from(one, root);
-  for (const Tree& tree : first_trees(links, nic_gbytes_per_s, root)) {
-    const Amount weight = most_weight(one, tree, rate);
-    if (weight == 0) continue;
-    add(tree, static_cast<double>(weight));
-    one = *without(one, tree, weight);
-    rate -= weight;
-  }
+  Rest rest(one, root);
+  const auto take_from = [&](const std::vector<Tree>& trees) {
+    for (const Tree& tree : trees) {
+      const Amount weight = rest.most_weight(tree);
+      if (weight == 0) continue;
+      add(tree, static_cast<double>(weight));
+      rest.take(tree, weight);
+    }
+  };
+  take_from(first_trees(links, nic_gbytes_per_s, root));
+  if (rest.rate() > 0) take_from(trees_on_host(links, nic_gbytes_per_s, root));
   std::vector<Amount> demands(at(one.ranks), 0);
-  demands[at(root)] = rate;
-  const auto trees =
-      rate > 0 ? treegen::pack_whole(treegen::Links(one), demands, 1) : std::vector<treegen::WholeTree>{};
+  demands[at(root)] = rest.rate();
+  const auto trees = rest.rate() > 0 ? treegen::pack_whole(treegen::Links(rest.links()), demands, 1)
+                                     : std::vector<treegen::WholeTree>{};
   if (!trees) return {};
   for (const treegen::WholeTree& tree : *trees) add(tree.tree, static_cast<double>(tree.weight));
   return result;

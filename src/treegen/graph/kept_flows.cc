@@ -24,17 +24,40 @@ KeptFlows::KeptFlows(int nodes, const std::vector<topology::Arc>& arcs, int sour
 }
 
 bool KeptFlows::reaches(int sink, Amount amount) {
-  Flow& kept = flows_[at(sink)];
-  tried_ = kept;
-  if (!keep_to_capacities(tried_)) {
-    if (kept.value == amount) return false;
-    tried_.value = 0;
-    std::fill(tried_.on.begin(), tried_.on.end(), 0);
+  if (lowered_.size() > 2 * arcs_.size()) forget_what_all_have_seen();
+  Flow& flow = flows_[at(sink)];
+  const Amount before = flow.value;
+  changes_.clear();
+  if (make(flow, sink, amount)) {
+    flow.seen = lowered_.size();
+    return true;
   }
-  if (tried_.value < amount) tried_.value += push(tried_, source_, sink, amount - tried_.value);
-  if (tried_.value < amount) return false;  // the kept flow is no worse for the next question
-  std::swap(kept, tried_);
-  return true;
+  // The flow as it was is no worse for the next question.
+  for (auto last = changes_.rbegin(); last != changes_.rend(); ++last) flow.on[last->arc] = last->before;
+  flow.value = before;
+  return false;
+}
+
+bool KeptFlows::make(Flow& flow, int sink, Amount amount) {
+  for (std::size_t next = flow.seen; next < lowered_.size(); ++next)
+    if (!fit(flow, lowered_[next], sink, amount)) return false;
+  if (flow.value < amount) flow.value += push(flow, source_, sink, amount - flow.value);
+  return flow.value >= amount;
+}
+
+// Flows that have not seen all look once more at every arc that lost capacity.
+void KeptFlows::forget_what_all_have_seen() {
+  std::vector<std::size_t> open;
+  std::vector<bool> listed(arcs_.size(), false);
+  std::size_t first = lowered_.size();
+  for (const Flow& flow : flows_) first = std::min(first, flow.seen);
+  for (std::size_t next = first; next < lowered_.size(); ++next) {
+    if (listed[lowered_[next]]) continue;
+    listed[lowered_[next]] = true;
+    open.push_back(lowered_[next]);
+  }
+  for (Flow& flow : flows_) flow.seen = flow.seen == lowered_.size() ? open.size() : 0;
+  lowered_ = std::move(open);
 }
 
 // The shortest way with room on all its arcs.
@@ -53,29 +76,40 @@ bool KeptFlows::find_way(const Flow& flow, int from, int to) {
   return false;
 }
 
+void KeptFlows::change(Flow& flow, std::size_t arc, Amount by) {
+  changes_.push_back({arc, flow.on[arc]});
+  flow.on[arc] += by;
+}
+
 // As much as there is room for; returns how much.
 Amount KeptFlows::push(Flow& flow, int from, int to, Amount wanted) {
+  if (from == to) return wanted;
   Amount pushed = 0;
   while (pushed < wanted && find_way(flow, from, to)) {
     Amount more = wanted - pushed;
     for (int node = to; node != from; node = found_from_[at(node)]) more = std::min(more, room(flow, by_[at(node)]));
     for (int node = to; node != from; node = found_from_[at(node)]) {
       const Way& way = by_[at(node)];
-      flow.on[way.arc] += way.back ? -more : more;
+      change(flow, way.arc, way.back ? -more : more);
     }
     pushed += more;
   }
   return pushed;
 }
 
-bool KeptFlows::keep_to_capacities(Flow& flow) {
-  for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
-    const Amount too_much = flow.on[arc] - capacity_[arc];
-    if (too_much <= 0) continue;
-    flow.on[arc] -= too_much;
-    if (push(flow, arcs_[arc].src, arcs_[arc].dst, too_much) < too_much) return false;
-  }
-  return true;
+// Takes from an arc what is too much for it. False if no flow of `amount` is left: where no other way leads from the
+// arc's beginning to its end, those nodes that its beginning reaches, the source among them since what comes can be
+// sent back, are a cut that is full, and the sink is on its other side.
+bool KeptFlows::fit(Flow& flow, std::size_t arc, int sink, Amount amount) {
+  const Amount too_much = flow.on[arc] - capacity_[arc];
+  if (too_much <= 0) return true;
+  const auto [src, dst] = arcs_[arc];
+  change(flow, arc, -too_much);
+  const Amount lost = too_much - push(flow, src, dst, too_much);
+  if (lost == 0) return true;
+  if (flow.value - lost < amount) return false;
+  flow.value -= lost;
+  return push(flow, src, source_, lost) == lost && push(flow, sink, dst, lost) == lost;
 }
 
 }  // namespace sccl::treegen

@@ -161,11 +161,12 @@ class OutTrees : public Packer {
     const auto ranks = static_cast<std::size_t>(links_.ranks());
     const Amount offered = std::accumulate(demands_.begin(), demands_.end(), weight);
     for (std::size_t edge = 0; edge < edges; ++edge) flows_.set_capacity(edge, residual_[edge]);
+    std::vector<Amount> of_tree(ranks, 0);
+    for (const Rank rank : unfinished) of_tree[static_cast<std::size_t>(rank)] = weight;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       flows_.set_capacity(edges + rank, demands_[rank]);
-      flows_.set_capacity(edges + ranks + rank, 0);
+      flows_.set_capacity(edges + ranks + rank, of_tree[rank]);
     }
-    for (const Rank rank : unfinished) flows_.set_capacity(edges + ranks + static_cast<std::size_t>(rank), weight);
     flows_.set_capacity(edges + 2 * ranks, weight);
     if (!flows_.reaches(hardest_, offered)) return false;
     for (Rank rank = 0; rank < links_.ranks(); ++rank) {
