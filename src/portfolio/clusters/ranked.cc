@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
+#include "portfolio/flat/candidate.h"
 #include "portfolio/flat/simulated_time.h"
 
 namespace sccl::portfolio {
@@ -55,6 +56,19 @@ double work_of(const CompositeCandidate& one, schedule::SimulationOptions option
   }
   options.slice_bytes = slice_bytes;
   return kWorkOfFlatForm * sends + FlatSize(sends, one.cost.chunk_per_byte).slices(options, kMostOfAll, kOfParts);
+}
+
+// That the closed form prefers. Frames of one root's data may have whole chunks where those take hardly longer: they
+// are simulated sooner, so that more composites are.
+constexpr double kHardlyLonger = 1.02;
+double slice_of(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
+  const double best = one.cost.good_slice(options.bytes, options.slice_bytes);
+  const bool in_frames = passes_whole(one.composite->collective) && one.composite->frames > 1;
+  const bool fits = one.cost.chunk_per_byte * options.bytes <= options.slice_bytes;
+  const bool whole =
+      in_frames && fits &&
+      one.cost.time_us(options.bytes, options.slice_bytes) <= kHardlyLonger * one.cost.time_us(options.bytes, best);
+  return whole ? options.slice_bytes : best;
 }
 
 // By the closed form; of those that are about as fast the one first that takes the least work.
@@ -127,6 +141,7 @@ class Simulations {
       if (one.simulated || refused_.contains(one.candidate)) continue;
       if (one.time_us >= kHopeless * least_us_) return;
       if (taken[shape_and_level(candidate)] == most_of_family) continue;
+      if (passes_whole(candidate.composite->collective) && twins_.contains(twin(one))) continue;
       const double work = work_of(one.candidate, one.slice_bytes);
       if (work > most_work || work_ + work > kMostWork) continue;
       simulate(one);
@@ -200,6 +215,13 @@ class Simulations {
 
  private:
   bool alike(std::size_t index) const { return has_share(candidates_[index]) && !unlike_.contains(index); }
+  // The same for composites whose hosts do the same in another order. Of data of one root they take about as long, and
+  // one is simulated; the others are if they come first.
+  using Twin = std::tuple<double, double, int, std::size_t>;
+  Twin twin(const RankedComposite& one) const {
+    const compose::Composite& composite = *candidates_[one.candidate].composite;
+    return {one.closed_us, one.slice_bytes, composite.frames, compose::about_sends(composite)};
+  }
   double work_of(std::size_t index, double slice_bytes) const {
     return portfolio::work_of(candidates_[index], options_, slice_bytes, alike(index));
   }
@@ -220,6 +242,7 @@ class Simulations {
 
   void learn(RankedComposite& one, const SimulatedTime& time) {
     one.simulated = true;
+    twins_.insert(twin(one));
     const auto over_closed_form = [&](double us) {
       return one.closed_us > 0 ? std::clamp(us / one.closed_us, 1.0, kMostOverClosedForm) : 1;
     };
@@ -287,6 +310,7 @@ class Simulations {
   std::map<std::string_view, double> over_closed_form_of_level_;  // the least of all shapes whose links hardly wait
   std::set<std::size_t> refused_;
   std::set<std::size_t> unlike_;
+  std::set<Twin> twins_;              // of all that were simulated
   std::unique_ptr<const Flat> flat_;  // the last one that was made
 };
 
@@ -297,7 +321,7 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   std::vector<RankedComposite> order;
   for (std::size_t index = 0; index < candidates.size(); ++index) {
     const compose::Cost& cost = candidates[index].cost;
-    const double slice = cost.good_slice(options.bytes, options.slice_bytes);
+    const double slice = slice_of(candidates[index], options);
     const double closed_us = cost.time_us(options.bytes, slice);
     order.push_back({index, slice, closed_us, closed_us});
   }

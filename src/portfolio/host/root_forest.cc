@@ -244,12 +244,16 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
     if (link.dst == links.ranks) link.lanes = std::max(1, static_cast<int>(link.lanes / entries));
   std::vector<RootTree> result;
   const auto add = [&](const Tree& tree, double lanes) { result.push_back({tree, lanes * gbytes_per_s_of_lane}); };
-  if (!one.shared.empty()) {
+  // By weights of any size, where links share their bandwidth or where whole numbers do not divide what switches pass
+  // on.
+  const auto packed = [&] {
+    result.clear();
     const treegen::Packing packing =
         treegen::pack(one, Collective::broadcast, root, {.least_number = treegen::LeastNumber::where_it_helps});
     for (const treegen::WeightedRoute& route : packing.routes) add(route.route.out, treegen::to_double(route.weight));
-    return result;
-  }
+    return std::move(result);
+  };
+  if (!one.shared.empty()) return packed();
   Rest rest(one, root);
   const auto take_from = [&](const std::vector<Tree>& trees) {
     for (const Tree& tree : trees) {
@@ -265,7 +269,7 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
   demands[at(root)] = rest.rate();
   const auto trees = rest.rate() > 0 ? treegen::pack_whole(treegen::Links(rest.links()), demands, 1)
                                      : std::vector<treegen::WholeTree>{};
-  if (!trees) return {};
+  if (!trees) return packed();
   for (const treegen::WholeTree& tree : *trees) add(tree.tree, static_cast<double>(tree.weight));
   return result;
 }
