@@ -9,6 +9,7 @@
 
 #include "by_closed_form.h"
 #include "compose/lowering/expand.h"
+#include "in_racks.h"
 #include "portfolio/flat/simulated_time.h"
 #include "schedule/simulation/cost.h"
 #include "shared_nics.h"
@@ -49,28 +50,6 @@ struct Planned {
 double passed(const schedule::Simulation& simulation) {
   return std::accumulate(simulation.edges.begin(), simulation.edges.end(), 0.0,
                          [](double sum, const schedule::EdgeUse& edge) { return sum + edge.bytes; });
-}
-
-// Hosts on one switch, in racks of so many: each rack has a switch of its own, joined with the first one.
-topology::Topology in_racks(topology::Topology machine, const std::vector<int>& hosts, double gbytes_per_s) {
-  const topology::Node spine = machine.nodes() - 1;
-  const int ranks_of_host = machine.ranks / std::accumulate(hosts.begin(), hosts.end(), 0);
-  std::vector<topology::Node> leaf_of;
-  for (std::size_t rack = 0; rack < hosts.size(); ++rack) {
-    leaf_of.insert(leaf_of.end(), static_cast<std::size_t>(hosts[rack] * ranks_of_host), machine.nodes());
-    ++machine.switches;
-    if (!machine.switch_kinds.empty()) machine.switch_kinds.push_back(machine.switch_kinds.back());
-  }
-  for (topology::Link& link : machine.links) {
-    if (link.dst == spine) link.dst = leaf_of[static_cast<std::size_t>(link.src)];
-    if (link.src == spine) link.src = leaf_of[static_cast<std::size_t>(link.dst)];
-  }
-  for (std::size_t rack = 0; rack < hosts.size(); ++rack) {
-    const topology::Node leaf = spine + 1 + static_cast<int>(rack);
-    machine.links.push_back({leaf, spine, 1, gbytes_per_s, 1, topology::LinkClass::net});
-    machine.links.push_back({spine, leaf, 1, gbytes_per_s, 1, topology::LinkClass::net});
-  }
-  return machine;
 }
 
 }  // namespace
@@ -127,12 +106,12 @@ TEST_CASE("hosts that are unlike, or a root's trees that are no other's, have no
     CHECK(served({topology::subset(alike, kept), Collective::allgather}) == 0);
   }
   SECTION("racks of as many hosts as others, and not") {
-    CHECK(served({in_racks(alike, {3, 3}, 100), Collective::allgather}) > 0);
-    CHECK(served({in_racks(alike, {2, 2, 2}, 100), Collective::allgather}) > 0);
-    CHECK(served({in_racks(alike, {4, 2}, 100), Collective::allgather}) == 0);
+    CHECK(served({sccl_test::in_racks(alike, {3, 3}, 100), Collective::allgather}) > 0);
+    CHECK(served({sccl_test::in_racks(alike, {2, 2, 2}, 100), Collective::allgather}) > 0);
+    CHECK(served({sccl_test::in_racks(alike, {4, 2}, 100), Collective::allgather}) == 0);
   }
   SECTION("two racks, one of which has a slower link") {
-    topology::Topology slower = in_racks(alike, {3, 3}, 100);
+    topology::Topology slower = sccl_test::in_racks(alike, {3, 3}, 100);
     slower.links.back().gbytes_per_s = slower.links[slower.links.size() - 2].gbytes_per_s = 50;
     CHECK(served({slower, Collective::allgather}) == 0);
   }
@@ -147,7 +126,7 @@ TEST_CASE("hosts that are unlike, or a root's trees that are no other's, have no
     CHECK(served({limited, Collective::allgather}) == 0);
   }
   SECTION("a rack with a slower link to the others") {
-    topology::Topology slower = in_racks(alike, {2, 2, 2}, 100);
+    topology::Topology slower = sccl_test::in_racks(alike, {2, 2, 2}, 100);
     slower.links.back().gbytes_per_s = slower.links[slower.links.size() - 2].gbytes_per_s = 50;
     CHECK(served({slower, Collective::allgather}) == 0);
   }
@@ -222,8 +201,9 @@ TEST_CASE("a host stands for all in racks, whose links between them it has its p
   const auto collective = GENERATE(Collective::allgather, Collective::reducescatter, Collective::allreduce);
   const int hosts = std::accumulate(racks.begin(), racks.end(), 0);
   // Half of what the NICs of a rack bring.
-  const Planned planned(in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, racks[0] * 50.0),
-                        collective);
+  const Planned planned(
+      sccl_test::in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, racks[0] * 50.0),
+      collective);
   const double bytes = 64 * kMiB;
   const auto order = portfolio::ranked(planned.all, planned.options(bytes));
   int compared = 0;
@@ -243,8 +223,8 @@ TEST_CASE("over racks of unlike size what is foreseen of the chosen one is near 
       GENERATE(Collective::allgather, Collective::reducescatter, Collective::allreduce, Collective::broadcast);
   const double bytes = 64 * kMiB;
   const int hosts = std::accumulate(racks.begin(), racks.end(), 0);
-  const Planned planned(in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, gbytes_per_s),
-                        collective);
+  const Planned planned(
+      sccl_test::in_racks(topology::load(fmt::format("{}*dgx-a100", hosts)).topology, racks, gbytes_per_s), collective);
   const auto chosen = portfolio::ranked(planned.all, planned.options(bytes)).front();
   INFO(planned.all[chosen.candidate].name() << " on " << hosts << " hosts");
   schedule::SimulationOptions options = planned.options(bytes);

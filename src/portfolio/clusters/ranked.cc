@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "compose/lowering/expand.h"
+#include "portfolio/clusters/first_frames.h"
 #include "portfolio/flat/candidate.h"
 #include "portfolio/flat/simulated_time.h"
 
@@ -47,7 +48,15 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Whether hosts seem to do alike.
 bool has_share(const CompositeCandidate& one) { return one.shares != nullptr && one.shares->serves(*one.composite); }
 
-// Of a simulation of the host that stands for all, or of all ranks.
+// Of simulations of the first of many frames; never where there are few.
+double work_of_first_frames(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
+  const auto first = FirstFrames::of(*one.composite, one.cost);
+  if (!first) return kNever;
+  const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / options.slice_bytes));
+  return first->work(static_cast<double>(compose::about_sends(*one.composite)), slices, kWorkOfFlatForm);
+}
+
+// Of a simulation of the host that stands for all, or of all ranks, by the way that takes less work.
 double work_of(const CompositeCandidate& one, schedule::SimulationOptions options, double slice_bytes, bool alike) {
   const double sends = static_cast<double>(compose::about_sends(*one.composite));
   if (alike) {
@@ -55,7 +64,9 @@ double work_of(const CompositeCandidate& one, schedule::SimulationOptions option
     return sends / static_cast<double>(one.composite->hosts.size()) * slices;
   }
   options.slice_bytes = slice_bytes;
-  return kWorkOfFlatForm * sends + FlatSize(sends, one.cost.chunk_per_byte).slices(options, kMostOfAll, kOfParts);
+  const double of_all =
+      kWorkOfFlatForm * sends + FlatSize(sends, one.cost.chunk_per_byte).slices(options, kMostOfAll, kOfParts);
+  return std::min(of_all, work_of_first_frames(one, options));
 }
 
 // That the closed form prefers. Frames of one root's data may have whole chunks where those take hardly longer: they
@@ -277,16 +288,30 @@ class Simulations {
       work_ += static_cast<double>(simulation.slices);
       return SimulatedTime{simulation.time_us, simulation.stopped};
     }
+    SimulatedTime time = of_all_ranks(index, options);
+    // What parts of long data tell may be a little less than the busiest link takes for all.
+    time.us = std::max(time.us, candidate.cost.busy_us(options.bytes));
+    return time;
+  }
+
+  SimulatedTime of_all_ranks(std::size_t index, const schedule::SimulationOptions& options) {
+    const CompositeCandidate& candidate = candidates_[index];
+    const auto sends = static_cast<double>(compose::about_sends(*candidate.composite));
+    if (work_of_first_frames(candidate, options) <=
+        portfolio::work_of(candidate, options, options.slice_bytes, false)) {
+      const FirstFrames first = *FirstFrames::of(*candidate.composite, candidate.cost);
+      const SimulatedTime time = first.time(*candidate.composite, options, candidate.cost.busy_us(options.bytes));
+      work_ += time.slices + first.work(sends, 0, kWorkOfFlatForm);
+      return time;
+    }
     if (flat_ == nullptr || flat_->index != index) {
       flat_ = nullptr;  // never two
       flat_ = std::make_unique<const Flat>(index, candidate);
       work_ += kWorkOfFlatForm * flat_->sends();
     }
     const FlatSize size(flat_->sends(), candidate.cost.chunk_per_byte);
-    SimulatedTime time = size.time(flat_->simulator, options, kMostOfAll, kOfParts);
+    const SimulatedTime time = size.time(flat_->simulator, options, kMostOfAll, kOfParts);
     work_ += time.slices;
-    // What parts of long data tell may be a little less than the busiest link takes for all.
-    time.us = std::max(time.us, candidate.cost.busy_us(options.bytes));
     return time;
   }
 
