@@ -93,6 +93,16 @@ TEST_CASE("a host with slow links counts as many parts beside a host that counts
   CHECK(divided_us(machine, Collective::allgather) == 0);
 }
 
+TEST_CASE("a host of two devices with a slow link between them counts as two parts beside all others as one") {
+  // Its NICs bring 24 GB/s, and each link 20: sums of both devices that leave by the NICs pass the link before. The
+  // best that is reached does without some of these sums.
+  const topology::Topology machine = cluster_of_forms({{2, 20, 12}, {3, 60, 30}, {3, 60, 30}});
+  const double wanted = 2 * 2 * kBytes / ((2 * 20 + 2 * 24) * 1e3);
+  CHECK(divided_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(bound_us(machine, Collective::allreduce) == Approx(wanted));
+  CHECK(packed_us(machine, Collective::allreduce, kBytes) == Approx(wanted));
+}
+
 TEST_CASE("devices that fast links join within a slow host count as one part") {
   topology::Topology machine = cluster_of_forms({{4, 1, 5}, {2, 50, 5}});
   for (topology::Link& link : machine.links)

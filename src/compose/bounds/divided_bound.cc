@@ -132,6 +132,27 @@ Sum best_divisions(const std::vector<std::vector<Division>>& divisions, Limit li
   return {sum.parts + gained.parts, sum.gbytes_per_s + gained.gbytes_per_s};
 }
 
+// The host that is divided where all others are one part.
+struct OneHost {
+  std::size_t host = 0;
+  int parts = 1;
+  double gbytes_per_s = 0;  // that pass from part to part, to the others and back
+};
+
+OneHost one_divided(const std::vector<std::vector<Division>>& divisions, const std::vector<HostRates>& hosts) {
+  OneHost best;
+  double least = std::numeric_limits<double>::infinity();  // GB/s for each pass
+  for (std::size_t host = 0; host < divisions.size(); ++host)
+    for (const Division& one : divisions[host]) {
+      const double rate = one.inner_gbytes_per_s + std::min(one.out_gbytes_per_s, hosts[host].out_gbytes_per_s) +
+                          std::min(one.in_gbytes_per_s, hosts[host].in_gbytes_per_s);
+      if (!(rate > 0) || rate / one.parts >= least * (1 - 1e-9)) continue;
+      least = rate / one.parts;
+      best = {host, one.parts, rate};
+    }
+  return best;
+}
+
 }  // namespace
 
 std::vector<Bound> bounds_of_divided_hosts(const topology::Cluster& cluster, const std::vector<topology::Link>& links,
@@ -169,15 +190,22 @@ std::vector<Bound> bounds_of_divided_hosts(const topology::Cluster& cluster, con
       least = ratio;
       parts = sum.parts;
     }
+  const double passes = both ? 2 : 1;
+  std::vector<Bound> result;
   double whole = 0;
   for (const HostRates& one : hosts) whole += one.out_gbytes_per_s;
   const double all_but_one = static_cast<double>(hosts.size()) - 1;
-  if (parts < 2 || least >= whole / all_but_one * (1 - 1e-9)) return {};  // hosts as a whole are another bound
-  const double passes = both ? 2 : 1;
-  return {{passes * bytes / (least * kBytesPerUs),
-           fmt::format("{:.0f} times the buffer crosses between {} parts of {} hosts, of which {:.5g} GB/s can pass "
-                       "together",
-                       passes * (parts - 1), parts, divisions.size(), least * (parts - 1))}};
+  if (parts > 1 && least < whole / all_but_one * (1 - 1e-9))  // hosts as a whole are another bound
+    result.push_back({passes * bytes / (least * kBytesPerUs),
+                      fmt::format("{:.0f} times the buffer crosses between {} parts of {} hosts, of which {:.5g} GB/s "
+                                  "can pass together",
+                                  passes * (parts - 1), parts, divisions.size(), least * (parts - 1))});
+  if (const OneHost one = one_divided(divisions, hosts); one.parts > 1)
+    result.push_back({passes * one.parts * bytes / (one.gbytes_per_s * kBytesPerUs),
+                      fmt::format("{:.0f} times the buffer crosses between {} parts of the host of rank {} and all "
+                                  "others, of which {:.5g} GB/s can pass together",
+                                  passes * one.parts, one.parts, cluster.hosts[one.host].front(), one.gbytes_per_s)});
+  return result;
 }
 
 }  // namespace sccl::compose

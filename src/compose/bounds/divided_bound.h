@@ -8,6 +8,8 @@
 // others, since each pass begins or ends elsewhere than in p. The last one counts where one host has better NICs than
 // all others together.
 //
+// Or one host is divided, and all others are one part: then what passes over the network leaves that host or enters it.
+//
 // A host with fast links beside its NICs counts best as one part, one with slow links as many. So each host is whole,
 // or parted into ranks, or into what its links of at least some rate join. What hosts add to n and to the rate is
 // independent of one another, so that the best parts are found by Dinkelbach's method.
@@ -25,8 +27,8 @@ struct HostRates {
   double in_gbytes_per_s = 0;
 };
 
-// `links`: those that may carry something. Nothing for one host, nor if hosts as a whole, and what leaves them, give
-// the best bound. O(links x different rates of a host's links).
+// `links`: those that may carry something. At most one for each of the two ways to divide. Nothing for one host, nor
+// where hosts as a whole, and what leaves them, give the best bound. O(links x different rates of a host's links).
 std::vector<Bound> bounds_of_divided_hosts(const topology::Cluster& cluster, const std::vector<topology::Link>& links,
                                            const std::vector<HostRates>& hosts, Collective collective, double bytes);
 
