@@ -20,11 +20,16 @@ struct Framing {
   Steps order = Steps::of_frames;
 };
 
-inline constexpr Framing kMoreFrames[] = {{1}, {8}, {16, 1, false, Steps::by_time}};  // deep trees: a simulation tells
+// Deep trees: a simulation tells. An order by time is best for chunks of one slice: longer data needs more frames.
+inline constexpr Framing kMoreFrames[] = {
+    {1}, {8}, {16, 1, false, Steps::by_time}, {32, 1, false, Steps::by_time}, {64, 1, false, Steps::by_time}};
 // Data that enters hosts at several devices takes ways of different length. Chunks wait for one another less if frames
 // follow one another later.
-inline constexpr Framing kOrderedFramesOfEntries[] = {
-    {1}, {4, 1, false, Steps::by_time}, {8, 2, false, Steps::by_time}};
+inline constexpr Framing kOrderedFramesOfEntries[] = {{1},
+                                                      {4, 1, false, Steps::by_time},
+                                                      {8, 2, false, Steps::by_time},
+                                                      {16, 2, false, Steps::by_time},
+                                                      {32, 2, false, Steps::by_time}};
 // For sums and copies at once.
 inline constexpr Framing kFramesBothWays[] = {{1}, {8}, {16, 2}, {16, 4, false, Steps::by_time}};
 // Where hosts are joined unevenly, the links between them are the busiest: sums pass them in one direction, copies in
