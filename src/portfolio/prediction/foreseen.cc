@@ -60,7 +60,8 @@ Foreseen::Foreseen(const Candidate& candidate, const schedule::SimulationOptions
 
 double Foreseen::promised_us() const {
   const double order = by_time_of_slices() ? kOfSlicesNext : by_time() ? kByTimeFirst : 1;
-  return closed_.time_us * order * (of_islands() ? kIslandsFirst : 1) * (queues() ? kQueues : 1);
+  const bool copies_alone = queues() && (*candidate_->composite)->collective != Collective::allreduce;
+  return closed_.time_us * order * (of_islands() ? kIslandsFirst : 1) * (copies_alone ? kQueues : 1);
 }
 
 void Foreseen::look_briefly() {
