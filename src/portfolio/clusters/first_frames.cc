@@ -1,7 +1,5 @@
 #include "portfolio/clusters/first_frames.h"
 
-#include <algorithm>
-
 #include "compose/lowering/expand.h"
 
 namespace sccl::portfolio {
@@ -33,21 +31,19 @@ double FirstFrames::work(double sends, double slices_of_chunk, double work_of_fl
 
 SimulatedTime FirstFrames::time(const compose::Composite& composite, const schedule::SimulationOptions& options,
                                 double busy_us) const {
-  const auto simulate = [&](int frames, double stop_after_us) {
-    schedule::SimulationOptions part = options;
-    part.bytes *= static_cast<double>(frames) / frames_;
-    part.stop_after_us = stop_after_us;
-    return schedule::simulate(compose::expand_without_rounds(first(composite, frames)), part);
+  const auto simulate = [&](int frames) {
+    return [&, frames](double stop_after_us) {
+      schedule::SimulationOptions part = options;
+      part.bytes *= static_cast<double>(frames) / frames_;
+      part.stop_after_us = stop_after_us;
+      const schedule::Simulation simulation =
+          schedule::simulate(compose::expand_without_rounds(first(composite, frames)), part);
+      return SimulatedTime{simulation.time_us, simulation.stopped, static_cast<double>(simulation.arrived)};
+    };
   };
-  const schedule::Simulation few = simulate(few_, options.stop_after_us);
-  const auto arrived = static_cast<double>(few.arrived);
-  if (few.stopped) return {few.time_us, true, arrived};
-  // So many times as many frames follow.
-  const double further = static_cast<double>(frames_ - few_) / (more_ - few_);
-  const schedule::Simulation more = simulate(more_, few.time_us + (options.stop_after_us - few.time_us) / further);
-  const double least_us = busy_us * (frames_ - few_) / frames_;
-  return {few.time_us + std::max(least_us, (more.time_us - few.time_us) * further), more.stopped,
-          arrived + static_cast<double>(more.arrived)};
+  const int left = frames_ - few_;
+  return of_two_parts(static_cast<double>(left) / (more_ - few_), busy_us * left / frames_, options.stop_after_us,
+                      simulate(few_), simulate(more_));
 }
 
 }  // namespace sccl::portfolio

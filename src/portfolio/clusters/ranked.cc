@@ -48,25 +48,27 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Whether hosts seem to do alike.
 bool has_share(const CompositeCandidate& one) { return one.shares != nullptr && one.shares->serves(*one.composite); }
 
-// Of simulations of the first of many frames; never where there are few.
+double slices_of_chunk(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
+  return std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / options.slice_bytes));
+}
+
+double sends_of(const CompositeCandidate& one) { return static_cast<double>(compose::about_sends(*one.composite)); }
+
+// Of simulations of all frames of all ranks, and of the first of many frames: never where there are few.
+double work_of_all_frames(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
+  const FlatSize size(sends_of(one), one.cost.chunk_per_byte);
+  return kWorkOfFlatForm * sends_of(one) + size.slices(options, kMostOfAll, kOfParts);
+}
 double work_of_first_frames(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
   const auto first = FirstFrames::of(*one.composite, one.cost);
-  if (!first) return kNever;
-  const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / options.slice_bytes));
-  return first->work(static_cast<double>(compose::about_sends(*one.composite)), slices, kWorkOfFlatForm);
+  return first ? first->work(sends_of(one), slices_of_chunk(one, options), kWorkOfFlatForm) : kNever;
 }
 
 // Of a simulation of the host that stands for all, or of all ranks, by the way that takes less work.
 double work_of(const CompositeCandidate& one, schedule::SimulationOptions options, double slice_bytes, bool alike) {
-  const double sends = static_cast<double>(compose::about_sends(*one.composite));
-  if (alike) {
-    const double slices = std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / slice_bytes));
-    return sends / static_cast<double>(one.composite->hosts.size()) * slices;
-  }
   options.slice_bytes = slice_bytes;
-  const double of_all =
-      kWorkOfFlatForm * sends + FlatSize(sends, one.cost.chunk_per_byte).slices(options, kMostOfAll, kOfParts);
-  return std::min(of_all, work_of_first_frames(one, options));
+  if (alike) return sends_of(one) / static_cast<double>(one.composite->hosts.size()) * slices_of_chunk(one, options);
+  return std::min(work_of_all_frames(one, options), work_of_first_frames(one, options));
 }
 
 // That the closed form prefers. Frames of one root's data may have whole chunks where those take hardly longer: they
@@ -296,12 +298,10 @@ class Simulations {
 
   SimulatedTime of_all_ranks(std::size_t index, const schedule::SimulationOptions& options) {
     const CompositeCandidate& candidate = candidates_[index];
-    const auto sends = static_cast<double>(compose::about_sends(*candidate.composite));
-    if (work_of_first_frames(candidate, options) <=
-        portfolio::work_of(candidate, options, options.slice_bytes, false)) {
+    if (work_of_first_frames(candidate, options) <= work_of_all_frames(candidate, options)) {
       const FirstFrames first = *FirstFrames::of(*candidate.composite, candidate.cost);
       const SimulatedTime time = first.time(*candidate.composite, options, candidate.cost.busy_us(options.bytes));
-      work_ += time.slices + first.work(sends, 0, kWorkOfFlatForm);
+      work_ += time.slices + first.work(sends_of(candidate), 0, kWorkOfFlatForm);
       return time;
     }
     if (flat_ == nullptr || flat_->index != index) {

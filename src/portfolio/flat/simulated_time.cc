@@ -18,6 +18,15 @@ SimulatedTime run(const schedule::Simulator& simulator, schedule::SimulationOpti
 
 }  // namespace
 
+SimulatedTime of_two_parts(double further, double least_us, double stop_after_us,
+                           const std::function<SimulatedTime(double)>& shorter,
+                           const std::function<SimulatedTime(double)>& longer) {
+  const SimulatedTime first = shorter(stop_after_us);
+  if (first.stopped) return first;
+  const SimulatedTime both = longer(first.us + (stop_after_us - first.us) / further);
+  return {first.us + std::max(least_us, (both.us - first.us) * further), both.stopped, first.slices + both.slices};
+}
+
 double FlatSize::slices_of_chunk(const schedule::SimulationOptions& options) const {
   return options.slice_bytes > 0 ? std::max(1.0, options.bytes * chunk_per_byte_ / options.slice_bytes) : 1;
 }
@@ -39,12 +48,10 @@ SimulatedTime FlatSize::time(const schedule::Simulator& simulator, const schedul
   const double of_part = slices_of_part(options, most, of_parts);
   if (of_part == 0) return run(simulator, options, 1, options.stop_after_us);
   const double part = of_part / slices_of_chunk(options);
-  const SimulatedTime shorter = run(simulator, options, part, options.stop_after_us);
-  if (shorter.stopped) return shorter;
-  const double further = (1 - part) / part;  // such parts
-  const double each_us = (options.stop_after_us - shorter.us) / further;
-  const SimulatedTime longer = run(simulator, options, 2 * part, shorter.us + each_us);
-  return {shorter.us + std::max(0.0, longer.us - shorter.us) * further, longer.stopped, shorter.slices + longer.slices};
+  const auto simulate = [&](double of_all) {
+    return [&, of_all](double stop_after_us) { return run(simulator, options, of_all, stop_after_us); };
+  };
+  return of_two_parts((1 - part) / part, 0, options.stop_after_us, simulate(part), simulate(2 * part));
 }
 
 }  // namespace sccl::portfolio

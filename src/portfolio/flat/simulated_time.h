@@ -1,6 +1,8 @@
 // The time of a composite by a simulation of all its ranks.
 #pragma once
 
+#include <functional>
+
 #include "schedule/simulation/simulate.h"
 
 namespace sccl::portfolio {
@@ -10,6 +12,13 @@ struct SimulatedTime {
   bool stopped = false;  // at options.stop_after_us, and `us` is a guess of at least that
   double slices = 0;     // that arrived: what the simulations took
 };
+
+// Of the whole by simulations of a part and of a longer one, each of which stops at the time that it is given. What
+// follows the shorter one is `further` times what the longer one has more, and takes as many times as long, but no less
+// than `least_us`.
+SimulatedTime of_two_parts(double further, double least_us, double stop_after_us,
+                           const std::function<SimulatedTime(double)>& shorter,
+                           const std::function<SimulatedTime(double)>& longer);
 
 // Of long data a part is simulated.
 class FlatSize {

@@ -61,28 +61,12 @@ class Rest {
   const topology::Topology& links() const { return links_; }
   Amount rate() const { return rate_; }
 
-  // The largest weight of the tree without which the other links still carry the rest of the rate (Edmonds).
-  Amount most_weight(const Tree& tree) {
+  // Takes the tree with the largest weight that leaves the other links the rest of the rate (Edmonds), and returns it.
+  Amount take_most(const Tree& tree) {
     const std::optional<Uses> uses = uses_of(tree);
-    if (!uses) return 0;
-    Amount most = rate_;
-    for (const auto& [link, times] : *uses) most = std::min<Amount>(most, links_.links[link].lanes / times);
-    Amount least = 0;
-    for (Amount weight = most; least < most; weight = (least + most + 1) / 2) {
-      const bool fits = carries_rest(*uses, weight);
-      (fits ? least : most) = fits ? weight : weight - 1;
-    }
-    return least;
-  }
-
-  void take(const Tree& tree, Amount weight) {
-    const Uses uses = uses_of(tree).value_or(Uses{});
-    for (const auto& [link, times] : uses) links_.links[link].lanes -= static_cast<int>(times * weight);
-    std::erase_if(links_.links, [](const topology::Link& link) { return link.lanes == 0; });
-    routes_ = topology::Routes(links_);
-    flows_ = treegen::KeptFlows(nodes(), arcs(), root_, links_.ranks);
-    set_capacities({}, 0);
-    rate_ -= weight;
+    const Amount weight = uses ? most_weight(*uses) : 0;
+    if (weight > 0) take(*uses, weight);
+    return weight;
   }
 
  private:
@@ -112,6 +96,26 @@ class Rest {
       }
     }
     return uses;
+  }
+
+  Amount most_weight(const Uses& uses) {
+    Amount most = rate_;
+    for (const auto& [link, times] : uses) most = std::min<Amount>(most, links_.links[link].lanes / times);
+    Amount least = 0;
+    for (Amount weight = most; least < most; weight = (least + most + 1) / 2) {
+      const bool fits = carries_rest(uses, weight);
+      (fits ? least : most) = fits ? weight : weight - 1;
+    }
+    return least;
+  }
+
+  void take(const Uses& uses, Amount weight) {
+    for (const auto& [link, times] : uses) links_.links[link].lanes -= static_cast<int>(times * weight);
+    std::erase_if(links_.links, [](const topology::Link& link) { return link.lanes == 0; });
+    routes_ = topology::Routes(links_);
+    flows_ = treegen::KeptFlows(nodes(), arcs(), root_, links_.ranks);
+    set_capacities({}, 0);
+    rate_ -= weight;
   }
 
   void set_capacities(const Uses& uses, Amount weight) {
@@ -256,12 +260,8 @@ std::vector<RootTree> root_trees(const topology::Topology& links, std::span<cons
   if (!one.shared.empty()) return packed();
   Rest rest(one, root);
   const auto take_from = [&](const std::vector<Tree>& trees) {
-    for (const Tree& tree : trees) {
-      const Amount weight = rest.most_weight(tree);
-      if (weight == 0) continue;
-      add(tree, static_cast<double>(weight));
-      rest.take(tree, weight);
-    }
+    for (const Tree& tree : trees)
+      if (const Amount weight = rest.take_most(tree); weight > 0) add(tree, static_cast<double>(weight));
   };
   take_from(first_trees(links, nic_gbytes_per_s, root));
   if (rest.rate() > 0) take_from(trees_on_host(links, nic_gbytes_per_s, root));

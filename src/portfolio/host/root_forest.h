@@ -24,8 +24,8 @@ struct RootTree {
 };
 
 // Every device has a NIC of its rate in `nic_gbytes_per_s`, or none: 0, behind its node in `last_nodes`
-// (portfolio/links/outside.h). A chunk enters the next host at so many
-// `entries` on average, and leaves by the root's host's NICs as often. Empty if the root does not reach all.
+// (portfolio/links/outside.h). A chunk enters the next host at so many `entries` on average, and leaves by the root's
+// host's NICs as often. Empty if the root does not reach all.
 std::vector<RootTree> root_trees(const topology::Topology& links, std::span<const double> nic_gbytes_per_s,
                                  std::span<const topology::Node> last_nodes, double entries, Collective collective,
                                  Rank root);
