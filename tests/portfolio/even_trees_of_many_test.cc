@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "portfolio/clusters/ranked.h"
 #include "portfolio/composites/composites.h"
@@ -71,6 +72,29 @@ TEST_CASE("where no rail is common to few hosts, trees of all ranks bring a root
   REQUIRE(machine.ranks == 24);
   constexpr Collective kOfOneRoot[] = {Collective::broadcast, Collective::reduce};
   check_times_bound(machine, kOfOneRoot, 2);
+}
+
+TEST_CASE("on what a scheduler left of hosts, AllReduce of every length is near the bound") {
+  const topology::Topology hosts = topology::preset("3*dgx1p");
+  for (const std::vector<int>& devices :
+       {std::vector<int>{0, 1, 2, 8, 9, 10, 11, 12},
+        std::vector<int>{0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 16, 17, 18, 19},
+        std::vector<int>{0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20, 21}}) {
+    const topology::Topology machine = topology::subset(hosts, devices);
+    const auto all = portfolio::candidates(machine, Collective::allreduce, 0);
+    for (const std::size_t mib : {16, 64, 256}) {
+      const std::size_t bytes = mib << 20;
+      const auto best = portfolio::predict(all, bytes, 1, {}).front();
+      const double bound =
+          compose::bounds(machine, topology::cluster_of(machine), Collective::allreduce, 0, static_cast<double>(bytes))
+              .front()
+              .us;
+      INFO(all[best.candidate].name << " for " << mib << " MiB on " << machine.ranks << " ranks: " << best.time_us
+                                    << " us, bound " << bound);
+      CHECK(best.time_us < (mib < 64 ? 1.2 : 1.06) * bound);
+      CHECK(best.time_us > bound);
+    }
+  }
 }
 
 TEST_CASE("even trees of many ranks are proved, whoever is the root") {

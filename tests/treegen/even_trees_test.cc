@@ -2,6 +2,7 @@
 #include "treegen/clusters/even_trees.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "schedule/proof/verify.h"
 #include "schedule/simulation/cost.h"
@@ -98,6 +99,31 @@ TEST_CASE("even trees are nearly as good as the best packing") {
     const double least_us = least_busiest_us_per_byte(machine, Collective::allreduce);
     for (const schedule::Schedule* one : {&made, &*best})
       CHECK(least_us < (1 + 1e-9) * schedule::busiest_us_per_byte(*one));
+  }
+}
+
+// Connections that share a NIC take turns there, so that what is urgent waits for what is not.
+TEST_CASE("even trees give ranks few peers behind switches, and no link more to do for it") {
+  const topology::Topology hosts = topology::preset("3*dgx1p");
+  for (const std::vector<int>& devices : {std::vector<int>{0, 1, 2, 8, 9, 10, 11, 12},
+                                          std::vector<int>{0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 16, 17, 18, 19}}) {
+    const topology::Topology machine = topology::subset(hosts, devices);
+    const std::vector<Tree> trees = even_trees(machine, 128);
+    std::vector<std::set<Rank>> peers(devices.size());
+    for (const Tree& tree : trees)
+      for (Rank rank = 0; rank < machine.ranks; ++rank) {
+        const Rank parent = tree.parent[static_cast<std::size_t>(rank)];
+        if (rank == tree.root ||
+            devices[static_cast<std::size_t>(rank)] / 8 == devices[static_cast<std::size_t>(parent)] / 8)
+          continue;
+        peers[static_cast<std::size_t>(rank)].insert(parent);
+        peers[static_cast<std::size_t>(parent)].insert(rank);
+      }
+    INFO(machine.ranks << " ranks");
+    for (const auto& of_rank : peers) CHECK(of_rank.size() <= 3);
+    const auto best = plan(machine, Collective::allreduce, 0, {CapacityUnit::gbytes_per_s, TreeWeights::any});
+    REQUIRE(best);
+    CHECK(schedule::busiest_us_per_byte(over(machine, trees)) < 1.02 * schedule::busiest_us_per_byte(*best));
   }
 }
 

@@ -30,8 +30,7 @@ struct Trees {
   int count;
   int frames;
 };
-constexpr Trees kOfFewRanks[] = {{64, 16}, {64, 8}, {32, 32}};
-constexpr Trees kOfSomeRanks[] = {{64, 16}};
+constexpr Trees kOfFewRanks[] = {{128, 16}, {64, 8}};
 constexpr Trees kOfManyRanks[] = {{64, 8}, {32, 16}};
 constexpr int kFewRanks = 16;
 // All sends of a frame are more urgent than those of the frames after the next few.
@@ -39,8 +38,12 @@ constexpr int kFrameSteps = 8;
 constexpr int kMostRoots = 32;
 constexpr double kClearlyLess = 0.95;
 // AllGather and ReduceScatter: of all ranks together.
-constexpr int kTreesOfBlocks = 256;
-constexpr int kChunksOfBlocks = 512;
+struct TreesOfBlocks {
+  int count;
+  int chunks;
+};
+constexpr TreesOfBlocks kBlocksOfFewRanks[] = {{512, 2048}, {256, 512}};
+constexpr TreesOfBlocks kBlocksOfSomeRanks[] = {{256, 512}};
 constexpr double kLessForBlocks = 0.98;
 constexpr double kFarMore = 1.2;  // another number of trees does not help
 // Of clusters with more ranks, where nothing else comes near the bound.
@@ -55,7 +58,7 @@ constexpr int kChunksOfChain = 4;           // times the ranks, so that few of t
 constexpr int kMostRanksWithoutRail = 512;  // whose pairs are few enough to simulate a message between each
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
-constexpr double kLongChunk = 128 * 1024;
+constexpr double kLongChunk = 32 * 1024;
 
 using schedule::ChunkId;
 using treegen::Tree;
@@ -199,20 +202,21 @@ double simulated_us(const schedule::Simulator& simulator, int chunks, double chu
   return simulator.run(options).time_us;
 }
 
-// The closed form goes through the times of short and of long chunks, and ends at that of tiny ones: where long chunks
-// wait for one another more than short ones do, it would foresee that calls of few bytes take no time.
+// The closed form goes through the times of short and of long chunks, and ends at that of tiny ones. Where it would
+// then be less steep than the busiest link allows, short chunks wait for latencies: it goes through the time of long
+// chunks alone, and ends at that of short ones.
 compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster& cluster, int frames) {
   compose::Cost cost;
   cost.frames = frames;
   const int chunks = schedule.chunks_per_rank;
   cost.chunk_per_byte = 1.0 / chunks;
   const schedule::Simulator simulator(schedule);
-  cost.least_us = simulated_us(simulator, chunks, kTinyChunk);
   const double short_us = simulated_us(simulator, chunks, kShortChunk);
   const double long_us = simulated_us(simulator, chunks, kLongChunk);
-  cost.host_us_per_byte =
-      std::max((long_us - short_us) / ((kLongChunk - kShortChunk) * chunks), schedule::busiest_us_per_byte(schedule));
-  const double rest_us = short_us - cost.host_us_per_byte * kShortChunk * chunks;
+  const double steepness = (long_us - short_us) / ((kLongChunk - kShortChunk) * chunks);
+  cost.host_us_per_byte = std::max(steepness, schedule::busiest_us_per_byte(schedule));
+  const double rest_us = long_us - cost.host_us_per_byte * kLongChunk * chunks;
+  cost.least_us = steepness < cost.host_us_per_byte ? short_us : simulated_us(simulator, chunks, kTinyChunk);
   cost.on_host.steps = 1;
   cost.on_host.alpha_us = std::max(rest_us, 0.0);
   cost.on_host.connections = std::max(1, schedule.ranks - 1);
@@ -300,38 +304,42 @@ std::shared_ptr<const compose::HostKind> kind_of(const topology::Topology& topol
   return kind;
 }
 
+std::span<const TreesOfBlocks> blocks_for(int ranks) {
+  return ranks <= kFewRanks ? std::span<const TreesOfBlocks>(kBlocksOfFewRanks) : kBlocksOfSomeRanks;
+}
+
 void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                     Collective collective, const topology::Cluster& cluster, compose::Verifier& verifier) {
   const int ranks = topology->ranks;
   const double least_us = kLessForBlocks * least_busy_us_per_byte(result);
   if (cannot_be_below(least_us, *topology, collective)) return;
   const bool sums = collective == Collective::reducescatter;
-  const int trees_of_rank = std::max(1, kTreesOfBlocks / ranks);
-  const std::vector<Tree> trees =
-      treegen::even_trees_of_ranks(*topology, sums ? treegen::Reading::sums : treegen::Reading::copies, trees_of_rank);
-  if (trees.empty()) return;
-  const double busiest_us = schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective));
-  if (busiest_us >= least_us) return;
-  auto kind = kind_of(*topology, trees, collective);
-  if (kind == nullptr) return;
+  const auto reading = sums ? treegen::Reading::sums : treegen::Reading::copies;
   std::vector<Rank> roots(at(ranks));
   std::iota(roots.begin(), roots.end(), 0);
-  const int count = trees_of_rank * ranks;
-  const int frames = std::max(1, kChunksOfBlocks / count);
-  const compose::Verified known(one_host(topology, collective, std::move(kind), std::move(roots), count, frames),
-                                verifier);
-  add_ordered(result, known, cluster);
+  for (const auto& [trees_of_all, chunks] : blocks_for(ranks)) {
+    const int trees_of_rank = std::max(1, trees_of_all / ranks);
+    const std::vector<Tree> trees = treegen::even_trees_of_ranks(*topology, reading, trees_of_rank);
+    if (trees.empty()) return;
+    if (schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective)) >= least_us) return;
+    auto kind = kind_of(*topology, trees, collective);
+    if (kind == nullptr) return;
+    const int count = trees_of_rank * ranks;
+    const int frames = std::max(1, chunks / count);
+    add_ordered(result,
+                compose::Verified(one_host(topology, collective, std::move(kind), roots, count, frames), verifier),
+                cluster);
+  }
 }
 
 std::span<const Trees> trees_for(int ranks) {
-  if (ranks <= kFewRanks) return kOfFewRanks;
-  return ranks <= kMostFlatRanks ? std::span<const Trees>(kOfSomeRanks) : kOfManyRanks;
+  return ranks <= kMostFlatRanks ? std::span<const Trees>(kOfFewRanks) : kOfManyRanks;
 }
 
 void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
                              const std::shared_ptr<const topology::Topology>& topology,
                              const topology::Cluster& cluster, compose::Verifier& verifier) {
-  double least_us = kClearlyLess * least_busy_us_per_byte(result);
+  const double least_us = kClearlyLess * least_busy_us_per_byte(result);
   if (cannot_be_below(least_us, *topology, Collective::allreduce)) return;
   for (const auto& [count, frames] : trees_for(topology->ranks)) {
     const std::vector<Tree> trees = treegen::even_trees(*topology, count);
@@ -347,7 +355,6 @@ void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
     if (!add_ordered(result, known, cluster)) continue;
     // An eighth of a second for half as many trees gained nothing on 93 clusters of 33 to 64 ranks.
     if (topology->ranks > kMostFlatRanks) return;
-    least_us = std::min(least_us, result.back().cost.host_us_per_byte);
   }
 }
 
@@ -526,7 +533,7 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   const bool sums_and_copies = collective == Collective::allreduce;
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool whole = passes_whole(collective);
-  const int most = sums_and_copies ? kMostEvenTreeRanks : kMostFlatRanks;
+  const int most = kMostEvenTreeRanks;
   const auto unless_refused = [](const auto& add) {
     try {
       add();

@@ -19,6 +19,7 @@ constexpr double kDepthPrice = 0.05;    // of what the cheapest way to a rank co
 constexpr int kMostSweeps = 8;          // over the ranks of a tree
 constexpr double kMostOfOneTree = 0.5;  // of what keeps the busiest link busy
 constexpr double kUsesForeseen[] = {4, 16};
+constexpr double kFirstOnWay = 10;  // times the price of a way over switches that no other tree takes, besides
 constexpr double kLess = 1 - 1e-9;
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
@@ -49,6 +50,7 @@ class EvenTrees {
       if (!valid_ || !one_tree_is_to_blame(trees, busiest_us)) break;
       uses_foreseen_ = uses;
       const std::vector<double> busy = std::exchange(busy_, std::vector<double>(busy_.size(), 0));
+      std::fill(trees_on_.begin(), trees_on_.end(), 0);
       std::vector<Tree> others = undirected(count);
       if (busiest() < busiest_us)
         trees = std::move(others);
@@ -113,6 +115,8 @@ class EvenTrees {
   // What one byte of a tree's edge takes, from parent to child: the way of copies, of sums, or both.
   void find_uses(const Topology& topology, const schedule::EdgeIndex& edges) {
     topology::Routes routes(topology);
+    over_switches_.assign(at(ranks_) * at(ranks_), false);
+    trees_on_.assign(at(ranks_) * at(ranks_), 0);
     for (Rank parent = 0; parent < ranks_; ++parent)
       for (Rank child = 0; child < ranks_; ++child) {
         first_use_.push_back(uses_.size());
@@ -120,7 +124,9 @@ class EvenTrees {
         const bool up = passes_ == Passes::copies || routes.connected(child, parent);
         if (parent == child || !down || !up) continue;
         const auto use = [&](Rank from, Rank to) {
-          for (const Edge& ends : routes.path(from, to)) {
+          const auto path = routes.path(from, to);
+          if (path.size() > 1) over_switches_[pair(parent, child)] = true;
+          for (const Edge& ends : path) {
             const schedule::EdgeId edge = edges.find(ends);
             uses_.push_back(static_cast<int>(edge));
             for (const int set : edges.sets_of(edge)) uses_.push_back(static_cast<int>(edges.size()) + set);
@@ -142,9 +148,11 @@ class EvenTrees {
 
   void take(const Tree& tree, double times) {
     for (Rank rank = 0; rank < ranks_; ++rank)
-      if (rank != tree.root)
-        for (const int use : uses_of(pair(tree.parent[at(rank)], rank)))
-          busy_[at(use)] += times * us_per_byte_[at(use)];
+      if (rank != tree.root) {
+        const std::size_t edge = pair(tree.parent[at(rank)], rank);
+        trees_on_[edge] += times;
+        for (const int use : uses_of(edge)) busy_[at(use)] += times * us_per_byte_[at(use)];
+      }
   }
 
   // By parent and child.
@@ -166,8 +174,14 @@ class EvenTrees {
         const std::span<const int> uses = uses_of(pair(parent, child));
         sum = uses.empty() ? kFar : 0;
         for (const int use : uses) sum += of_use[at(use)];
+        if (over_switches_[pair(parent, child)]) sum *= 1 + kFirstOnWay / (1 + trees_between(parent, child));
       }
     return result;
+  }
+
+  // Sums go the way of copies back.
+  double trees_between(Rank parent, Rank child) const {
+    return trees_on_[pair(parent, child)] + (passes_ == Passes::both ? trees_on_[pair(child, parent)] : 0);
   }
 
   // Grown from the root, each time by the cheapest edge (Prim). If edges cost the same both ways, no tree is cheaper.
@@ -239,6 +253,8 @@ class EvenTrees {
   std::vector<double> busy_;            // the same, with all trees
   std::vector<int> uses_;               // by parent and child; none where no ways join them
   std::vector<std::size_t> first_use_;  // by parent and child
+  std::vector<bool> over_switches_;     // by parent and child
+  std::vector<double> trees_on_;        // by parent and child: of the present trees
 };
 
 }  // namespace
