@@ -6,9 +6,9 @@
 namespace sccl_test {
 
 // Eight devices of each host are on a switch, by links of this rate, and every `at_nic` of them on another one, with a
-// NIC of 25 GB/s.
+// NIC.
 inline sccl::topology::Topology hosts_with_shared_nics(int hosts, int at_nic, double inner_gbytes_per_s,
-                                                       double network_alpha_us) {
+                                                       double network_alpha_us, double nic_gbytes_per_s = 25) {
   using sccl::topology::LinkClass;
   using sccl::topology::Node;
   constexpr int kDevices = 8;
@@ -28,7 +28,8 @@ inline sccl::topology::Topology hosts_with_shared_nics(int hosts, int at_nic, do
       join(host * kDevices + device, inner, inner_gbytes_per_s, 1, LinkClass::pcie);
       join(host * kDevices + device, inner + 1 + device / at_nic, 50, 1, LinkClass::pcie);
     }
-    for (int nic = 0; nic < nics; ++nic) join(inner + 1 + nic, fabric, 25, network_alpha_us, LinkClass::net);
+    for (int nic = 0; nic < nics; ++nic)
+      join(inner + 1 + nic, fabric, nic_gbytes_per_s, network_alpha_us, LinkClass::net);
   }
   return machine;
 }

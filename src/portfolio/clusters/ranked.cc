@@ -123,10 +123,12 @@ std::string_view shape_and_level(const CompositeCandidate& one) {
   return name.substr(0, name.find('/', name.find('/') + 1));
 }
 
-// Whether its hosts pass data on one after the other.
-bool has_chains(const CompositeCandidate& one) {
+// Between what data passes, and whether hosts do so one after the other.
+enum class Trees : std::uint8_t { of_ranks, of_hosts, chains_of_hosts };
+Trees trees_of(const CompositeCandidate& one) {
   const auto& tiers = one.composite->tiers;
-  return !tiers.empty() && compose::is_chain(tiers.front().shape);
+  if (tiers.empty()) return Trees::of_ranks;
+  return compose::is_chain(tiers.front().shape) ? Trees::chains_of_hosts : Trees::of_hosts;
 }
 
 // What one of them takes over its closed form tells of the others.
@@ -172,24 +174,28 @@ class Simulations {
     return true;
   }
 
-  // Where the fastest does not keep what it promised: the most promising of each kind, chains of hosts or not, of which
-  // none was simulated yet. Whether any was simulated now.
+  // Where the fastest does not keep what it promised: the most promising of each kind of trees of which none was
+  // simulated yet. Trees of all ranks promise what simulations have shown: others may be a little faster than they
+  // promise. Whether any was simulated now.
   bool try_other_trees(std::vector<RankedComposite>& order) {
-    if (!order.front().simulated || order.front().time_us < kAsPromised * order.front().closed_us) return false;
-    std::set<bool> tried;
+    const RankedComposite& first = order.front();
+    const bool known = trees_of(candidates_[first.candidate]) == Trees::of_ranks;
+    if (!first.simulated || (!known && first.time_us < kAsPromised * first.closed_us)) return false;
+    const double least_us = (known ? kAsPromised : 1) * least_us_;
+    std::set<Trees> tried;
     std::vector<RankedComposite*> others;
     for (RankedComposite& one : order) {
-      if (one.simulated) tried.insert(has_chains(candidates_[one.candidate]));
-      if (!one.simulated && !refused_.contains(one.candidate) && one.closed_us < least_us_) others.push_back(&one);
+      if (one.simulated) tried.insert(trees_of(candidates_[one.candidate]));
+      if (!one.simulated && !refused_.contains(one.candidate) && one.closed_us < least_us) others.push_back(&one);
     }
     std::ranges::stable_sort(others, {}, &RankedComposite::closed_us);
     bool any = false;
     for (RankedComposite* const one : others) {
-      const bool chains = has_chains(candidates_[one->candidate]);
-      if (tried.contains(chains) || work_ + work_of(one->candidate, one->slice_bytes) > kMostWorkWithFirst) continue;
+      const Trees trees = trees_of(candidates_[one->candidate]);
+      if (tried.contains(trees) || work_ + work_of(one->candidate, one->slice_bytes) > kMostWorkWithFirst) continue;
       simulate(*one);
       any = true;
-      if (one->simulated) tried.insert(chains);
+      if (one->simulated) tried.insert(trees);
     }
     return any;
   }

@@ -50,7 +50,14 @@ constexpr double kFarMore = 1.2;  // another number of trees does not help
 constexpr double kFarFromBound = 1.6;
 constexpr double kMuchLess = 0.75;
 constexpr int kTreesOfMany = 32;
-constexpr int kMostTwice = 96;  // ranks for which more trees are tried
+// Of Broadcast and Reduce on few ranks.
+constexpr int kTreesOfOneRoot = 128;
+constexpr int kFramesOfOneRoot = 16;
+constexpr double kLongData = 64 << 20;
+constexpr double kLongSlice = 128 * 1024;
+constexpr double kNearBound = 1.1;
+constexpr double kVeryNearBound = 1.05;  // where a simulation tells
+constexpr int kMostTwice = 96;           // ranks for which more trees are tried
 constexpr int kMostSends = 1 << 16;
 constexpr int kFramesOfBlocks = 2;  // more gain nothing: blocks are many chunks
 constexpr int kMostRanksOfChain = 128;
@@ -59,6 +66,7 @@ constexpr int kMostRanksWithoutRail = 512;  // whose pairs are few enough to sim
 constexpr double kTinyChunk = 1;
 constexpr double kShortChunk = 4096;
 constexpr double kLongChunk = 32 * 1024;
+constexpr double kLongestChunk = 128 * 1024;
 
 using schedule::ChunkId;
 using treegen::Tree;
@@ -215,6 +223,10 @@ compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster
   const double long_us = simulated_us(simulator, chunks, kLongChunk);
   const double steepness = (long_us - short_us) / ((kLongChunk - kShortChunk) * chunks);
   cost.host_us_per_byte = std::max(steepness, schedule::busiest_us_per_byte(schedule));
+  // Sums of one root wait the more for one another the longer their chunks are.
+  if (schedule.collective == Collective::reduce && schedule.ranks > kMostFlatRanks)
+    cost.host_us_per_byte =
+        std::max(cost.host_us_per_byte, simulated_us(simulator, chunks, kLongestChunk) / (kLongestChunk * chunks));
   const double rest_us = long_us - cost.host_us_per_byte * kLongChunk * chunks;
   cost.least_us = steepness < cost.host_us_per_byte ? short_us : simulated_us(simulator, chunks, kTinyChunk);
   cost.on_host.steps = 1;
@@ -417,6 +429,45 @@ double us_per_byte_of_bound(const topology::Topology& topology, const topology::
   return compose::bounds(topology, cluster, collective, root, kLong).front().us / kLong;
 }
 
+// Of Broadcast or Reduce. False if there is no order.
+bool add_ordered_at_root(std::vector<CompositeCandidate>& result,
+                         const std::shared_ptr<const topology::Topology>& topology, Collective collective, Rank root,
+                         const topology::Cluster& cluster, compose::Verifier& verifier, compose::RootHost host,
+                         int frames) {
+  auto kind = plain_kind(*topology);
+  if (kind == nullptr) return false;
+  const int count = host.schedule.chunks;
+  compose::Composite composite = one_host(topology, collective, std::move(kind), {root}, count, frames);
+  composite.root = root;
+  composite.at_root = std::move(host);
+  composite.root_turns.resize(at(count));
+  std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
+  composite.frame_steps = kFrameSteps;
+  return add_ordered(result, compose::Verified(std::move(composite), verifier), cluster);
+}
+
+// Of one root and few ranks: where what hosts pass as a whole takes long data a good part longer than the bound.
+void add_for_one_root(std::vector<CompositeCandidate>& result,
+                      const std::shared_ptr<const topology::Topology>& topology, Collective collective, Rank root,
+                      const topology::Cluster& cluster, compose::Verifier& verifier) {
+  double least_us = std::numeric_limits<double>::infinity();
+  for (const CompositeCandidate& one : result)
+    least_us = std::min(least_us, one.cost.time_us(kLongData, one.cost.good_slice(kLongData, kLongSlice)));
+  const bool simulated = topology->ranks <= kMostFlatRanks;
+  const double near = simulated ? kVeryNearBound : kNearBound;
+  if (least_us < near * compose::bounds(*topology, cluster, collective, root, kLongData).front().us) return;
+  const auto reading = collective == Collective::reduce ? treegen::Reading::sums : treegen::Reading::copies;
+  const std::vector<Tree> trees = treegen::even_trees_of_root(*topology, reading, root, kTreesOfOneRoot);
+  if (trees.empty()) return;
+  compose::RootHost host = at_root(*topology, collective, root, trees);
+  const double wanted_us = (simulated ? 1 : kClearlyLess) * least_us;
+  if (kLongData * busiest_us(host) >= wanted_us) return;
+  const bool made =
+      add_ordered_at_root(result, topology, collective, root, cluster, verifier, std::move(host), kFramesOfOneRoot);
+  // What they promise simulations have shown; levels may be faster than they promise.
+  if (made && !simulated && result.back().cost.time_us(kLongData, kLongSlice) >= wanted_us) result.pop_back();
+}
+
 // Hosts as a whole pass slow links that ways from device to device avoid: between rails, or beside fast NICs.
 void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr<const topology::Topology>& topology,
                   Collective collective, Rank root, const topology::Cluster& cluster, compose::Verifier& verifier) {
@@ -431,17 +482,8 @@ void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr
       if (!host || (ranks <= kMostTwice && busiest_us(*host) >= kMuchLess * least_us))
         host = best_at_root(*topology, collective, root, count);
     if (!host || busiest_us(*host) >= kMuchLess * least_us) return;
-    const int count = host->schedule.chunks;
-    auto kind = plain_kind(*topology);
-    if (kind == nullptr) return;
-    compose::Composite composite =
-        one_host(topology, collective, std::move(kind), {root}, count, frames_for(count * (ranks - 1)));
-    composite.root = root;
-    composite.at_root = std::move(host);
-    composite.root_turns.resize(at(count));
-    std::iota(composite.root_turns.begin(), composite.root_turns.end(), 0);
-    composite.frame_steps = kFrameSteps;
-    add_ordered(result, compose::Verified(std::move(composite), verifier), cluster);
+    const int frames = frames_for(host->schedule.chunks * (ranks - 1));
+    add_ordered_at_root(result, topology, collective, root, cluster, verifier, *std::move(host), frames);
     return;
   }
   const std::vector<Tree> trees = treegen::even_trees(*topology, kTreesOfMany);
@@ -543,7 +585,9 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   };
   if (whole) unless_refused([&] { add_chain(result, topology, collective, root, cluster, verifier); });
   unless_refused([&] {
-    if (whole || (topology->ranks > most && (sums_and_copies || blocks)))
+    if (whole && topology->ranks <= most)
+      add_for_one_root(result, topology, collective, root, cluster, verifier);
+    else if (topology->ranks > most && (whole || sums_and_copies || blocks))
       add_for_many(result, topology, collective, root, cluster, verifier);
     else if (sums_and_copies)
       add_for_sums_and_copies(result, topology, cluster, verifier);

@@ -44,26 +44,12 @@ class EvenTrees {
 
   // Rooted at their centres.
   std::vector<Tree> find(int count) {
-    std::vector<Tree> trees = undirected(count);
-    for (const double uses : kUsesForeseen) {
-      const double busiest_us = busiest();
-      if (!valid_ || !one_tree_is_to_blame(trees, busiest_us)) break;
-      uses_foreseen_ = uses;
-      const std::vector<double> busy = std::exchange(busy_, std::vector<double>(busy_.size(), 0));
-      std::fill(trees_on_.begin(), trees_on_.end(), 0);
-      std::vector<Tree> others = undirected(count);
-      if (busiest() < busiest_us)
-        trees = std::move(others);
-      else
-        busy_ = busy;
-    }
-    return trees;
+    return unless_one_is_to_blame([&] { return undirected(count); });
   }
 
   // Of one root. What the undirected trees cannot do: links that lead away from the root carry copies alone.
   std::vector<Tree> find(Rank root, int count) {
-    uses_foreseen_ = kUsesForeseen[0];
-    return find(std::vector<Rank>(at(count), root));
+    return unless_one_is_to_blame([&] { return find(std::vector<Rank>(at(count), root)); });
   }
 
   // One for each of the roots.
@@ -77,6 +63,24 @@ class EvenTrees {
       const Tree tree = spanning(0, prices(steepness));
       return valid_ ? rerooted_at_centre(tree) : tree;
     });
+  }
+
+  template <typename Make>
+  std::vector<Tree> unless_one_is_to_blame(Make&& make) {
+    std::vector<Tree> trees = make();
+    for (const double uses : kUsesForeseen) {
+      const double busiest_us = busiest();
+      if (!valid_ || !one_tree_is_to_blame(trees, busiest_us)) break;
+      uses_foreseen_ = uses;
+      const std::vector<double> busy = std::exchange(busy_, std::vector<double>(busy_.size(), 0));
+      std::fill(trees_on_.begin(), trees_on_.end(), 0);
+      std::vector<Tree> others = make();
+      if (busiest() < busiest_us)
+        trees = std::move(others);
+      else
+        busy_ = busy;
+    }
+    return trees;
   }
 
   double busiest() const { return *std::max_element(busy_.begin(), busy_.end()); }
