@@ -44,6 +44,24 @@ TEST_CASE("of hosts with NICs at some devices AllGather and ReduceScatter are ne
     }
 }
 
+// Each with few peers they form long chains over these hosts' switches, whose links wait a fifth of the time.
+TEST_CASE("where trees of few peers leave links waiting, trees of any peers are there") {
+  const topology::Topology machine =
+      topology::subset(topology::preset("2*pcie8"), std::vector<int>{0, 1, 2, 3, 4, 8, 10, 11, 12, 13, 15});
+  for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {
+    const auto all = portfolio::candidates(machine, collective, 0);
+    const auto block = static_cast<std::size_t>(kResultBytes / machine.ranks);
+    const auto best = portfolio::predict(all, block, 1, {}).front();
+    const double bound =
+        compose::bounds(machine, topology::cluster_of(machine), collective, 0, buffer(machine, collective)).front().us;
+    INFO(all[best.candidate].name << " for " << info(collective).name << ": " << best.time_us << " us, bound "
+                                  << bound);
+    CHECK(all[best.candidate].name.find("of-any-peers") != std::string::npos);
+    CHECK(best.time_us < 1.05 * bound);
+    CHECK_NOTHROW(schedule::verify(*all[best.candidate].schedule));
+  }
+}
+
 TEST_CASE("the closed form of even trees of blocks is near a simulation of every size") {
   const topology::Topology machine = far_from_nics();
   for (const Collective collective : {Collective::allgather, Collective::reducescatter}) {

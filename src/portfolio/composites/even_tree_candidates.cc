@@ -45,7 +45,8 @@ struct TreesOfBlocks {
 constexpr TreesOfBlocks kBlocksOfFewRanks[] = {{512, 2048}, {256, 512}};
 constexpr TreesOfBlocks kBlocksOfSomeRanks[] = {{256, 512}};
 constexpr double kLessForBlocks = 0.98;
-constexpr double kFarMore = 1.2;  // another number of trees does not help
+constexpr double kWaitsLittle = 1.1;  // times the busiest link
+constexpr double kFarMore = 1.2;      // another number of trees does not help
 // Of clusters with more ranks, where nothing else comes near the bound.
 constexpr double kFarFromBound = 1.6;
 constexpr double kMuchLess = 0.75;
@@ -329,19 +330,24 @@ void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_p
   const auto reading = sums ? treegen::Reading::sums : treegen::Reading::copies;
   std::vector<Rank> roots(at(ranks));
   std::iota(roots.begin(), roots.end(), 0);
-  for (const auto& [trees_of_all, chunks] : blocks_for(ranks)) {
-    const int trees_of_rank = std::max(1, trees_of_all / ranks);
-    const std::vector<Tree> trees = treegen::even_trees_of_ranks(*topology, reading, trees_of_rank);
-    if (trees.empty()) return;
-    if (schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective)) >= least_us) return;
-    auto kind = kind_of(*topology, trees, collective);
-    if (kind == nullptr) return;
+  const auto add = [&](const TreesOfBlocks& wanted, treegen::Peers peers) {
+    const int trees_of_rank = std::max(1, wanted.count / ranks);
+    const std::vector<Tree> trees = treegen::even_trees_of_ranks(*topology, reading, trees_of_rank, peers);
+    if (trees.empty()) return false;
+    const double busiest_us = schedule::busiest_us_per_byte(host_schedule(*topology, trees, collective));
+    auto kind = busiest_us < least_us ? kind_of(*topology, trees, collective) : nullptr;
+    if (kind == nullptr) return false;
     const int count = trees_of_rank * ranks;
-    const int frames = std::max(1, chunks / count);
-    add_ordered(result,
-                compose::Verified(one_host(topology, collective, std::move(kind), roots, count, frames), verifier),
-                cluster);
-  }
+    const int frames = std::max(1, wanted.chunks / count);
+    compose::Composite composite = one_host(topology, collective, std::move(kind), roots, count, frames);
+    if (peers == treegen::Peers::any) composite.name += "-of-any-peers";
+    if (!add_ordered(result, compose::Verified(std::move(composite), verifier), cluster)) return false;
+    const compose::Cost& cost = result.back().cost;
+    const double bytes = kLongChunk / cost.chunk_per_byte;
+    return cost.time_us(bytes, kLongSlice) < kWaitsLittle * busiest_us * bytes;
+  };
+  for (const TreesOfBlocks& wanted : blocks_for(ranks))
+    if (!add(wanted, treegen::Peers::few) && ranks <= kFewRanks) add(wanted, treegen::Peers::any);
 }
 
 std::span<const Trees> trees_for(int ranks) {
@@ -396,18 +402,12 @@ compose::RootHost at_root(const topology::Topology& topology, Collective collect
 
 double busiest_us(const compose::RootHost& host) { return schedule::busiest_us_per_byte(host.schedule); }
 
-// Undirected trees, or those of the root, of which links that lead away from the root carry copies alone.
-std::optional<compose::RootHost> best_at_root(const topology::Topology& topology, Collective collective, Rank root,
+std::optional<compose::RootHost> even_at_root(const topology::Topology& topology, Collective collective, Rank root,
                                               int count) {
   const auto reading = collective == Collective::reduce ? treegen::Reading::sums : treegen::Reading::copies;
-  std::optional<compose::RootHost> best;
-  for (const std::vector<Tree>& trees :
-       {treegen::even_trees(topology, count), treegen::even_trees_of_root(topology, reading, root, count)}) {
-    if (trees.empty()) continue;
-    compose::RootHost host = at_root(topology, collective, root, trees);
-    if (!best || busiest_us(host) < busiest_us(*best)) best = std::move(host);
-  }
-  return best;
+  const std::vector<Tree> trees = treegen::even_trees_of_root(topology, reading, root, count);
+  if (trees.empty()) return std::nullopt;
+  return at_root(topology, collective, root, trees);
 }
 
 std::shared_ptr<const compose::HostKind> plain_kind(const topology::Topology& topology) {
@@ -456,14 +456,11 @@ void add_for_one_root(std::vector<CompositeCandidate>& result,
   const bool simulated = topology->ranks <= kMostFlatRanks;
   const double near = simulated ? kVeryNearBound : kNearBound;
   if (least_us < near * compose::bounds(*topology, cluster, collective, root, kLongData).front().us) return;
-  const auto reading = collective == Collective::reduce ? treegen::Reading::sums : treegen::Reading::copies;
-  const std::vector<Tree> trees = treegen::even_trees_of_root(*topology, reading, root, kTreesOfOneRoot);
-  if (trees.empty()) return;
-  compose::RootHost host = at_root(*topology, collective, root, trees);
+  std::optional<compose::RootHost> host = even_at_root(*topology, collective, root, kTreesOfOneRoot);
   const double wanted_us = (simulated ? 1 : kClearlyLess) * least_us;
-  if (kLongData * busiest_us(host) >= wanted_us) return;
+  if (!host || kLongData * busiest_us(*host) >= wanted_us) return;
   const bool made =
-      add_ordered_at_root(result, topology, collective, root, cluster, verifier, std::move(host), kFramesOfOneRoot);
+      add_ordered_at_root(result, topology, collective, root, cluster, verifier, *std::move(host), kFramesOfOneRoot);
   // What they promise simulations have shown; levels may be faster than they promise.
   if (made && !simulated && result.back().cost.time_us(kLongData, kLongSlice) >= wanted_us) result.pop_back();
 }
@@ -480,7 +477,7 @@ void add_for_many(std::vector<CompositeCandidate>& result, const std::shared_ptr
     std::optional<compose::RootHost> host;
     for (const int count : {kTreesOfMany, 2 * kTreesOfMany})
       if (!host || (ranks <= kMostTwice && busiest_us(*host) >= kMuchLess * least_us))
-        host = best_at_root(*topology, collective, root, count);
+        host = even_at_root(*topology, collective, root, count);
     if (!host || busiest_us(*host) >= kMuchLess * least_us) return;
     const int frames = frames_for(host->schedule.chunks * (ranks - 1));
     add_ordered_at_root(result, topology, collective, root, cluster, verifier, *std::move(host), frames);

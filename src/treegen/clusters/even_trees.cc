@@ -30,7 +30,8 @@ enum class Passes : std::uint8_t { sums, copies, both };
 
 class EvenTrees {
  public:
-  EvenTrees(const Topology& topology, Passes passes) : ranks_(topology.ranks), passes_(passes) {
+  EvenTrees(const Topology& topology, Passes passes, Peers peers = Peers::few)
+      : ranks_(topology.ranks), passes_(passes), first_on_way_(peers == Peers::few ? kFirstOnWay : 0) {
     const schedule::EdgeIndex edges(topology);
     for (schedule::EdgeId edge = 0; edge < edges.size(); ++edge) {
       valid_ = valid_ && edges[edge].gbytes_per_s > 0;
@@ -178,7 +179,7 @@ class EvenTrees {
         const std::span<const int> uses = uses_of(pair(parent, child));
         sum = uses.empty() ? kFar : 0;
         for (const int use : uses) sum += of_use[at(use)];
-        if (over_switches_[pair(parent, child)]) sum *= 1 + kFirstOnWay / (1 + trees_between(parent, child));
+        if (over_switches_[pair(parent, child)]) sum *= 1 + first_on_way_ / (1 + trees_between(parent, child));
       }
     return result;
   }
@@ -251,6 +252,7 @@ class EvenTrees {
 
   int ranks_;
   Passes passes_;
+  double first_on_way_;
   bool valid_ = true;
   double uses_foreseen_ = 0;            // by the tree that is found next, of each link
   std::vector<double> us_per_byte_;     // by link, then shared set
@@ -292,11 +294,11 @@ std::vector<Tree> even_trees(const Topology& topology, int count) {
   return EvenTrees(topology, Passes::both).find(count);
 }
 
-std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank) {
+std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank, Peers peers) {
   if (topology.ranks < 2) return {};
   std::vector<Rank> roots;
   for (int i = 0; i < trees_of_rank * topology.ranks; ++i) roots.push_back(i % topology.ranks);
-  return EvenTrees(topology, reading == Reading::copies ? Passes::copies : Passes::sums).find(roots);
+  return EvenTrees(topology, reading == Reading::copies ? Passes::copies : Passes::sums, peers).find(roots);
 }
 
 std::vector<Tree> even_trees_of_root(const Topology& topology, Reading reading, Rank root, int count) {

@@ -30,11 +30,16 @@ double least_busiest_us_per_byte(const Topology& topology, Collective collective
 // What passes the trees: copies from the roots, or sums to them.
 enum class Reading : std::uint8_t { copies, sums };
 
+// Whether each rank has few peers behind switches. Mostly chunks wait less then; with chains of devices below many
+// switches they may wait more.
+enum class Peers : std::uint8_t { few, any };
+
 // For AllGather or ReduceScatter: `trees_of_rank` out-trees of equal weight for each rank as their root, the first of
 // each rank first. A tree is grown by its cheapest edges, and then each rank moves to its cheapest parent. Nothing if
 // links have no bandwidth, or some rank does not reach another one. A pure function of its arguments;
 // O(trees_of_rank x ranks^3 x links of a path).
-std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank);
+std::vector<Tree> even_trees_of_ranks(const Topology& topology, Reading reading, int trees_of_rank,
+                                      Peers peers = Peers::few);
 
 // The same for Broadcast or Reduce: `count` trees of one root.
 std::vector<Tree> even_trees_of_root(const Topology& topology, Reading reading, Rank root, int count);
