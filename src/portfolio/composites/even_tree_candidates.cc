@@ -30,7 +30,7 @@ struct Trees {
   int count;
   int frames;
 };
-constexpr Trees kOfFewRanks[] = {{128, 16}, {64, 8}};
+constexpr Trees kOfSomeRanks[] = {{128, 16}, {64, 8}};
 constexpr Trees kOfManyRanks[] = {{64, 8}, {32, 16}};
 constexpr int kFewRanks = 16;
 // All sends of a frame are more urgent than those of the frames after the next few.
@@ -351,7 +351,7 @@ void add_for_blocks(std::vector<CompositeCandidate>& result, const std::shared_p
 }
 
 std::span<const Trees> trees_for(int ranks) {
-  return ranks <= kMostFlatRanks ? std::span<const Trees>(kOfFewRanks) : kOfManyRanks;
+  return ranks <= kMostFlatRanks ? std::span<const Trees>(kOfSomeRanks) : kOfManyRanks;
 }
 
 void add_for_sums_and_copies(std::vector<CompositeCandidate>& result,
@@ -572,7 +572,7 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   const bool sums_and_copies = collective == Collective::allreduce;
   const bool blocks = collective == Collective::allgather || collective == Collective::reducescatter;
   const bool whole = passes_whole(collective);
-  const int most = kMostEvenTreeRanks;
+  const bool many = topology->ranks > kMostEvenTreeRanks;
   const auto unless_refused = [](const auto& add) {
     try {
       add();
@@ -582,9 +582,9 @@ void add_even_trees(std::vector<CompositeCandidate>& result, const std::shared_p
   };
   if (whole) unless_refused([&] { add_chain(result, topology, collective, root, cluster, verifier); });
   unless_refused([&] {
-    if (whole && topology->ranks <= most)
+    if (whole && !many)
       add_for_one_root(result, topology, collective, root, cluster, verifier);
-    else if (topology->ranks > most && (whole || sums_and_copies || blocks))
+    else if (many && (whole || sums_and_copies || blocks))
       add_for_many(result, topology, collective, root, cluster, verifier);
     else if (sums_and_copies)
       add_for_sums_and_copies(result, topology, cluster, verifier);

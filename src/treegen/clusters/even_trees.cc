@@ -252,7 +252,7 @@ class EvenTrees {
 
   int ranks_;
   Passes passes_;
-  double first_on_way_;
+  double first_on_way_;  // kFirstOnWay or 0
   bool valid_ = true;
   double uses_foreseen_ = 0;            // by the tree that is found next, of each link
   std::vector<double> us_per_byte_;     // by link, then shared set
