@@ -5,7 +5,7 @@
 // The candidates are composites with all ranks as one host (compose/form/composite.h), in an order by time. AllReduce:
 // some ranks are roots, each of equally many trees; how busy links are does not depend on roots. AllGather and
 // ReduceScatter: the trees of a rank carry its block. Broadcast and Reduce: all trees are the root's. Their closed form
-// is fitted to two simulations.
+// is fitted to simulations of short and of long chunks.
 #pragma once
 
 #include <memory>
