@@ -336,24 +336,14 @@ class Loads {
   // Of the root's host and the host that returns data to it: chunk by chunk, since devices differ.
   void load_by_moves(int host) {
     const double bytes = 1.0 / routes_.chunks();
+    const bool has_root = host == routes_.host_of(composite_.root);
     std::map<Rank, std::pair<double, double>> passes;  // in, out
-    std::vector<Rank> exchanging;
-    std::vector<Move> moves;
-    for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk) {
-      routes_.find_exchanging(chunk, host, exchanging);
-      for (const Rank rank : exchanging) {
-        moves.clear();
-        routes_.moves(chunk, rank, moves);
+    for (ChunkId chunk = 0; chunk < routes_.chunks(); ++chunk)
+      routes_.for_each_exchange(chunk, host, [&](Rank rank, Rank peer, bool sends) {
         auto& [in, out] = passes[rank];
-        for (const Move& move : moves) {
-          const int other = routes_.host_of(move.peer);
-          if (other == host) continue;
-          (move.sends ? out : in) += bytes;
-          if (host == routes_.host_of(composite_.root) && move.sends != everyone_receives())
-            pass_back(host, other, bytes);
-        }
-      }
-    }
+        (sends ? out : in) += bytes;
+        if (has_root && sends != everyone_receives()) pass_back(host, routes_.host_of(peer), bytes);
+      });
     for (const Rank rank : composite_.hosts[at(host)].ranks) {
       const auto [in, out] = passes[rank];
       const topology::Attachment& way = model_.cluster().attachments[at(rank)];

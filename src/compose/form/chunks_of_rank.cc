@@ -1,4 +1,4 @@
-// Which chunks a rank has to do with, whose sums it completes, and which chunks it exchanges with other hosts.
+// Which chunks a rank has to do with, and whose sums it completes.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -51,25 +51,6 @@ void Routes::for_each_chunk_of(Rank rank, const std::function<void(ChunkId)>& vi
     else
       for (const Rank source : own) visit(row + source);
   }
-}
-
-void Routes::find_exchanging(ChunkId chunk, int host, std::vector<Rank>& ranks) const {
-  ranks.clear();
-  const Ends of = ends(part(chunk));
-  const int root = root_host(of);
-  const auto add_entries = [&](Way way) {
-    const int count = entries(of, host, root, way);
-    for (int index = 0; index < count; ++index) ranks.push_back(entry(of, host, root, way, index));
-  };
-  if (of.everyone_contributes) add_entries(Way::in);
-  if (of.everyone_receives) add_entries(Way::out);
-  if (const int last = has_returns_ ? last_host(root, of) : root; last != root)
-    for (const int local : composite_.at_root->returns[at(root_chunk(of))]) {
-      if (host == root) ranks.push_back(composite_.hosts[at(root)].ranks[at(local)]);
-      if (host == last) ranks.push_back(returns_by(last, local));
-    }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 }  // namespace sccl::compose

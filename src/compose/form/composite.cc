@@ -333,6 +333,27 @@ Rank Routes::entry(const Ends& ends, int host, int root_host, Way way, int index
   return composite_.hosts[at(host)].ranks[at((*more_entries(ends, host, way))[at(index - 1)])];
 }
 
+// Visits (rank, peer, whether that is nearer to the root or to the leaves, step of the hosts' tree) for each message of
+// those of the host's entries that are wanted.
+template <typename Wanted, typename Visit>
+void Routes::exchanges(const Ends& ends, int host, int root_host, Way way, Wanted&& wanted, Visit&& visit) const {
+  const auto [above, heard] = parent(host, root_host, ends);
+  const int count = entries(ends, host, root_host, way);
+  for (int index = 0; index < count; ++index) {
+    const Rank rank = entry(ends, host, root_host, way, index);
+    if (!wanted(rank)) continue;
+    if (above >= 0) {
+      const int its = index % entries(ends, above, root_host, way);
+      visit(rank, entry(ends, above, root_host, way, its), Towards::root, heard);
+    }
+    children(host, root_host, ends, [&](int child, Step step) {
+      const int its_entries = entries(ends, child, root_host, way);
+      for (int its = index; its < its_entries; its += count)
+        visit(rank, entry(ends, child, root_host, way, its), Towards::leaves, step);
+    });
+  }
+}
+
 // Devices of the root's host that get the chunk back, each from a device of the last host.
 void Routes::exchange_with_last(const Ends& ends, int root, Rank rank, Way way, Step step,
                                 std::vector<Move>& moves) const {
@@ -396,19 +417,12 @@ void Routes::collect(const Ends& ends, int root, Rank rank, std::vector<Move>& m
   } else {
     collect_on_host(ends, root, rank, first + sent + (above < 0 && by_entries ? depth_in_ : 0), moves);
   }
-  const int count = entries(ends, host, root, Way::in);
-  for (int index = 0; index < count; ++index) {
-    if (rank != entry(ends, host, root, Way::in, index)) continue;
-    if (above >= 0)
-      moves.push_back({first + depth_in_ + sent,
-                       entry(ends, above, root, Way::in, index % entries(ends, above, root, Way::in)), true,
-                       SendKind::reduce});
-    children(host, root, ends, [&](int child, Step step) {
-      for (int its = index; its < entries(ends, child, root, Way::in); its += count)
-        moves.push_back({first + depth_in_ + depth_hosts_ - 1 - step, entry(ends, child, root, Way::in, its), false,
-                         SendKind::reduce});
-    });
-  }
+  const Step last = first + depth_in_ + depth_hosts_ - 1;
+  exchanges(
+      ends, host, root, Way::in, [&](Rank entry) { return entry == rank; },
+      [&](Rank, Rank peer, Towards towards, Step step) {
+        moves.push_back({last - step, peer, towards == Towards::root, SendKind::reduce});
+      });
 }
 
 void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
@@ -422,17 +436,31 @@ void Routes::spread(const Ends& ends, int root, Rank rank, Step first, std::vect
     spread_on_host(ends, root, rank, above < 0 ? first : between + heard + 1, moves);
   }
   exchange_with_last(ends, root, rank, Way::out, everywhere, moves);
-  const int count = entries(ends, host, root, Way::out);
-  for (int index = 0; index < count; ++index) {
-    if (rank != entry(ends, host, root, Way::out, index)) continue;
-    if (above >= 0)
-      moves.push_back({between + heard,
-                       entry(ends, above, root, Way::out, index % entries(ends, above, root, Way::out)), false,
-                       SendKind::copy});
-    children(host, root, ends, [&](int child, Step step) {
-      for (int its = index; its < entries(ends, child, root, Way::out); its += count)
-        moves.push_back({between + step, entry(ends, child, root, Way::out, its), true, SendKind::copy});
-    });
+  exchanges(
+      ends, host, root, Way::out, [&](Rank entry) { return entry == rank; },
+      [&](Rank, Rank peer, Towards towards, Step step) {
+        moves.push_back({between + step, peer, towards == Towards::leaves, SendKind::copy});
+      });
+}
+
+void Routes::for_each_exchange(ChunkId chunk, int host,
+                               const std::function<void(Rank rank, Rank peer, bool sends)>& visit) const {
+  const Ends of = ends(part(chunk));
+  const int root = root_host(of);
+  const auto all = [](Rank) { return true; };
+  if (of.everyone_contributes)
+    exchanges(of, host, root, Way::in, all,
+              [&](Rank rank, Rank peer, Towards towards, Step) { visit(rank, peer, towards == Towards::root); });
+  if (of.everyone_receives)
+    exchanges(of, host, root, Way::out, all,
+              [&](Rank rank, Rank peer, Towards towards, Step) { visit(rank, peer, towards == Towards::leaves); });
+  const int last = has_returns_ ? last_host(root, of) : root;
+  if (last == root) return;
+  for (const int local : composite_.at_root->returns[at(root_chunk(of))]) {
+    const Rank other = composite_.hosts[at(root)].ranks[at(local)];
+    const Rank by = returns_by(last, local);
+    if (host == root) visit(other, by, of.everyone_contributes);
+    if (host == last) visit(by, other, of.everyone_receives);
   }
 }
 

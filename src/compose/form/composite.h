@@ -236,9 +236,10 @@ class Routes {
   // After so many frames the roots, trees and turns of chunks are the same again.
   int frames_in_turn() const { return frames_in_turn_; }
 
-  // Finds the host's ranks that exchange the chunk with other hosts, each once. Not of unicast chunks, nor of a
-  // butterfly.
-  void find_exchanging(ChunkId chunk, int host, std::vector<Rank>& ranks) const;
+  // Visits each message in which the host's ranks pass the chunk to other hosts or get it: (rank, peer, whether the
+  // rank sends). Takes a fraction of the time of the ranks' moves. Not of unicast chunks, nor of a butterfly.
+  void for_each_exchange(ChunkId chunk, int host,
+                         const std::function<void(Rank rank, Rank peer, bool sends)>& visit) const;
 
   // How many different steps the strands of one frame begin in.
   int starts_of_frame() const;
@@ -315,6 +316,9 @@ class Routes {
   const std::vector<int>* more_entries(const Ends& ends, int host, Way way) const;
   int entries(const Ends& ends, int host, int root_host, Way way) const;
   Rank entry(const Ends& ends, int host, int root_host, Way way, int index) const;
+  enum class Towards : std::uint8_t { root, leaves };
+  template <typename Wanted, typename Visit>
+  void exchanges(const Ends& ends, int host, int root_host, Way way, Wanted&& wanted, Visit&& visit) const;
 
   void spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
   void collect_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const;
