@@ -220,16 +220,19 @@ compose::Cost fitted(const schedule::Schedule& schedule, const topology::Cluster
   const int chunks = schedule.chunks_per_rank;
   cost.chunk_per_byte = 1.0 / chunks;
   const schedule::Simulator simulator(schedule);
-  const double short_us = simulated_us(simulator, chunks, kShortChunk);
-  const double long_us = simulated_us(simulator, chunks, kLongChunk);
+  // Sums of one root wait the more for one another the longer their chunks are.
+  const bool waits_more = schedule.collective == Collective::reduce && schedule.ranks > kMostFlatRanks;
+  std::vector<double> chunk_bytes{kLongChunk, kShortChunk, kTinyChunk};
+  if (waits_more) chunk_bytes.push_back(kLongestChunk);
+  std::vector<double> us(chunk_bytes.size());
+  in_parallel(us.size(), planning_threads(),
+              [&](std::size_t i, unsigned) { us[i] = simulated_us(simulator, chunks, chunk_bytes[i]); });
+  const double long_us = us[0], short_us = us[1], tiny_us = us[2];
   const double steepness = (long_us - short_us) / ((kLongChunk - kShortChunk) * chunks);
   cost.host_us_per_byte = std::max(steepness, schedule::busiest_us_per_byte(schedule));
-  // Sums of one root wait the more for one another the longer their chunks are.
-  if (schedule.collective == Collective::reduce && schedule.ranks > kMostFlatRanks)
-    cost.host_us_per_byte =
-        std::max(cost.host_us_per_byte, simulated_us(simulator, chunks, kLongestChunk) / (kLongestChunk * chunks));
+  if (waits_more) cost.host_us_per_byte = std::max(cost.host_us_per_byte, us.back() / (kLongestChunk * chunks));
   const double rest_us = long_us - cost.host_us_per_byte * kLongChunk * chunks;
-  cost.least_us = steepness < cost.host_us_per_byte ? short_us : simulated_us(simulator, chunks, kTinyChunk);
+  cost.least_us = steepness < cost.host_us_per_byte ? short_us : tiny_us;
   cost.on_host.steps = 1;
   cost.on_host.alpha_us = std::max(rest_us, 0.0);
   cost.on_host.connections = std::max(1, schedule.ranks - 1);

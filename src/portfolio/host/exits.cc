@@ -35,6 +35,7 @@ struct Mix {
     for (std::size_t tree = 0; tree < counts.size(); ++tree) {
       credit[tree] += counts[tree];
       if (left[tree] == 0) continue;
+      if (best < counts.size() && credit[tree] + turns_early * chunks <= most) continue;  // however well it suits
       const Amount here = credit[tree] + suits(tree) * turns_early * chunks;
       if (best < counts.size() && here <= most) continue;
       best = tree;
