@@ -11,10 +11,11 @@
 #include <set>
 
 #include "compose/bounds/divided_bound.h"
-#include "compose/bounds/latency_bound.h"
+#include "compose/bounds/latency/late_data.h"
+#include "compose/bounds/latency/latency_bound.h"
+#include "compose/bounds/latency/quickest_flow.h"
 #include "compose/bounds/network_bound.h"
 #include "compose/bounds/parts_bound.h"
-#include "compose/bounds/quickest_flow.h"
 #include "compose/bounds/row_bound.h"
 #include "compose/bounds/ways_bound.h"
 
@@ -48,6 +49,7 @@ class Bounds {
 
   std::vector<Bound> find() {
     if (topology_.ranks > 1) {
+      late_ = late_data(cluster_, links_, hosts_with_nics(), collective_, root_);
       look_at_ways();
       around_ranks();
       around_hosts();
@@ -55,7 +57,7 @@ class Bounds {
       within_hosts();
       on_the_way();
       for (const Bound& one : bounds_with_latency(topology_, cluster_, links_, collective_, root_, bytes_)) keep(one);
-      for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_)) keep(one);
+      for (const Bound& one : bounds_of_parts(topology_, cluster_, collective_, root_, bytes_, late_)) keep(one);
       for (const Bound& one : bounds_of_network(topology_, cluster_, collective_, root_, bytes_)) keep(one);
       for (const Bound& one : bounds_of_rows(topology_, cluster_, links_, collective_, root_, bytes_)) keep(one);
       latency();
@@ -160,7 +162,8 @@ class Bounds {
     const std::vector<Capacity> capacities = around_rank_and_switches(false);
     for (Rank rank = 0; rank < topology_.ranks; ++rank) {
       const Capacity& links = capacities[at(rank)];
-      const double time = us(demand(collective_, 1, topology_.ranks, rooted() && rank == root_), links);
+      const double time = late_[at(cluster_.host_of[at(rank)])].time_us(
+          us(demand(collective_, 1, topology_.ranks, rooted() && rank == root_), links), bytes_);
       if (time > best.us)
         best = {time, fmt::format("rank {}: its links carry {:.5g} GB/s in, {:.5g} out", rank, links.in, links.out)};
     }
@@ -395,9 +398,9 @@ class Bounds {
       const bool root_inside = has_root && (set >> cluster_.local_of[at(root_)] & 1) != 0;
       const Demand wanted = demand(collective_, inside, topology_.ranks, root_inside);
       const bool crossed = about.in > kRounded && about.out > kRounded;
-      if (crossed && us(wanted, about) <= best.us * (1 - kRounded)) continue;
+      if (crossed && late_[host].time_us(us(wanted, about), bytes_) <= best.us * (1 - kRounded)) continue;
       const Capacity capacity = cuts.exact();
-      const double time = us(wanted, capacity);
+      const double time = late_[host].time_us(us(wanted, capacity), bytes_);
       if (time <= best.us) continue;
       best = {time, fmt::format("{} devices of the host of rank {}: {:.5g} GB/s in, {:.5g} out", inside,
                                 cluster_.hosts[host].front(), capacity.in, capacity.out)};
@@ -415,23 +418,29 @@ class Bounds {
     const bool known = rooted || sums || collective_ == Collective::allgather || collective_ == Collective::allreduce;
     if (!known) return;
     Bound best;
-    const auto look = [&](const std::vector<topology::Node>& nodes, int inside, std::optional<topology::Node> source) {
+    const int root_host = rooted ? cluster_.host_of[at(root_)] : -1;
+    const std::vector<int> side = hosts_with_nics();
+    const auto look = [&](const std::vector<topology::Node>& nodes, int inside, std::optional<topology::Node> source,
+                          const LateData& late) {
       if (nodes.size() > kMostOnTheWay) return;
-      const QuickestFlow flow(topology_, nodes, sums ? Reading::backwards : Reading::forwards);
+      const Reading reading = sums ? Reading::backwards : Reading::forwards;
+      const QuickestFlow flow(topology_, nodes, reading);
+      const QuickestFlow relayed(topology_, nodes, reading, {side, root_host, late.between_us});
       const Demand wanted = demand(collective_, inside, topology_.ranks, false);
       const double times = sums ? wanted.out : wanted.in;
       const std::size_t apart = nodes.size() > kAllOnTheWay ? nodes.size() / kSomeOnTheWay : 1;
       for (std::size_t i = 0; i < nodes.size(); i += apart) {
         const topology::Node rank = nodes[i];
         if (rank >= topology_.ranks || rank == source) continue;
-        const double us = flow.us(source, rank, times * bytes_);
+        double us = flow.us(source, rank, times * bytes_);
+        if (late.between_us > 0 && bytes_ > late.early_bytes)
+          us = std::max(us, relayed.us(source, rank, times * (bytes_ - late.early_bytes)));
         if (us <= best.us || !std::isfinite(us)) continue;
         const std::string other = source ? fmt::format("rank {}", *source) : "the ranks elsewhere";
         best = {us, fmt::format("{:.4g} times the buffer, with all latencies, {} rank {} {} {}", times,
                                 sums ? "from" : "to", rank, sums ? "to" : "from", other)};
       }
     };
-    const int root_host = rooted ? cluster_.host_of[at(root_)] : -1;
     std::set<int> seen;
     for (int host = 0; host < static_cast<int>(cluster_.hosts.size()); ++host) {
       const int kind = cluster_.kind_of[at(host)];
@@ -441,11 +450,12 @@ class Bounds {
       if (rooted && host != root_host)
         for (const topology::Node node : nodes_with_nics(root_host))
           if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
-      look(nodes, static_cast<int>(cluster_.hosts[at(host)].size()), rooted ? std::optional(root_) : std::nullopt);
+      look(nodes, static_cast<int>(cluster_.hosts[at(host)].size()), rooted ? std::optional(root_) : std::nullopt,
+           late_[at(host)]);
     }
     if (!part_.empty()) {
       const auto devices = std::count_if(part_.begin(), part_.end(), [&](auto node) { return node < topology_.ranks; });
-      look(part_, static_cast<int>(devices), std::nullopt);
+      look(part_, static_cast<int>(devices), std::nullopt, {});
     }
     keep(best);
   }
@@ -468,44 +478,17 @@ class Bounds {
     }
     // Some of every host's data goes to every other host; of a rooted collective only between the root's and the
     // others.
-    const std::vector<Capacity> hosts = latencies_to_network();
+    const std::vector<WayToNetwork> hosts = ways_to_network(cluster_, links_, hosts_with_nics());
     const std::size_t first = rooted() ? at(cluster_.host_of[at(root_)]) : 0;
     const bool to_others = collective_ != Collective::reduce && collective_ != Collective::gather;
     const bool from_others = collective_ != Collective::broadcast && collective_ != Collective::scatter;
     double longest = 0;
     for (std::size_t host = 0; host < hosts.size(); ++host) {
       if (host == first) continue;
-      if (to_others) longest = std::max(longest, hosts[first].out + hosts[host].in);
-      if (from_others) longest = std::max(longest, hosts[host].out + hosts[first].in);
+      if (to_others) longest = std::max(longest, hosts[first].out_us + hosts[host].in_us);
+      if (from_others) longest = std::max(longest, hosts[host].out_us + hosts[first].in_us);
     }
     if (std::isfinite(longest)) keep({longest, "the latency between two hosts"});
-  }
-
-  // By host: the least latency between one of its devices and the network; the members are microseconds.
-  std::vector<Capacity> latencies_to_network() const {
-    constexpr double kFar = std::numeric_limits<double>::infinity();
-    const std::vector<int> side = hosts_with_nics();
-    std::vector<Capacity> node(side.size(), {kFar, kFar});
-    for (Rank rank = 0; rank < topology_.ranks; ++rank) node[at(rank)] = {0, 0};
-    const auto lower = [](double& known, double us) { return us < known ? (known = us, true) : false; };
-    for (bool nearer = true; nearer;) {
-      nearer = false;
-      for (const topology::Link& link : links_) {
-        if (side[at(link.src)] < 0 || side[at(link.src)] != side[at(link.dst)]) continue;
-        nearer = lower(node[at(link.dst)].out, node[at(link.src)].out + link.alpha_us) || nearer;
-        nearer = lower(node[at(link.src)].in, node[at(link.dst)].in + link.alpha_us) || nearer;
-      }
-    }
-    std::vector<Capacity> result(cluster_.hosts.size(), {kFar, kFar});
-    for (const topology::Link& link : links_) {
-      const int from = side[at(link.src)];
-      const int to = side[at(link.dst)];
-      if (from == to) continue;
-      if (from >= 0) lower(result[at(from)].out, node[at(link.src)].out + link.alpha_us);
-      // A link from one host to another one counts once.
-      if (to >= 0) lower(result[at(to)].in, node[at(link.dst)].in + (from < 0 ? link.alpha_us : 0));
-    }
-    return result;
   }
 
   const topology::Topology& topology_;
@@ -519,6 +502,7 @@ class Bounds {
   std::vector<HostRates> host_rates_;  // the same
   WayRates ways_;
   std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
+  std::vector<LateData> late_;        // by host
   std::vector<Bound> found_;
 };
 

@@ -123,12 +123,13 @@ double time_us(double bytes, double gbytes_per_s) {
 class PartsBounds {
  public:
   PartsBounds(const topology::Topology& topology, const topology::Cluster& cluster, Collective collective, Rank root,
-              double bytes)
+              double bytes, std::span<const LateData> late)
       : topology_(topology),
         cluster_(cluster),
         collective_(collective),
         root_(root),
         bytes_(bytes),
+        late_(late),
         ways_of_switches_(find_ways_of_switches(topology, cluster)) {
     of_rank_.resize(at(topology.ranks));
     for (const topology::Link& link : topology.links) {
@@ -188,7 +189,7 @@ class PartsBounds {
     }
     for (const auto& [way, wanted] : {std::pair(Way::in, sum.in), std::pair(Way::out, sum.out)}) {
       const double rate = host.crossing(parts, way);
-      const double us = time_us(wanted * bytes_, rate);
+      const double us = late_[index].time_us(time_us(wanted * bytes_, rate), bytes_);
       if (us <= best.us) continue;
       best = {us, fmt::format("{} devices in {} parts of the host of rank {}, whose links share bandwidth: {:.5g} GB/s "
                               "{} all parts together",
@@ -226,6 +227,7 @@ class PartsBounds {
   Collective collective_;
   Rank root_;
   double bytes_;
+  std::span<const LateData> late_;
   std::vector<bool> ways_of_switches_;
   std::vector<Rates> of_rank_;  // of all links
 };
@@ -233,8 +235,8 @@ class PartsBounds {
 }  // namespace
 
 std::vector<Bound> bounds_of_parts(const topology::Topology& topology, const topology::Cluster& cluster,
-                                   Collective collective, Rank root, double bytes) {
-  return PartsBounds(topology, cluster, collective, root, bytes).find();
+                                   Collective collective, Rank root, double bytes, std::span<const LateData> late) {
+  return PartsBounds(topology, cluster, collective, root, bytes, late).find();
 }
 
 }  // namespace sccl::compose

@@ -19,9 +19,11 @@
 // links and ways into parts carry, sets as above).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "compose/bounds/bound.h"
+#include "compose/bounds/latency/late_data.h"
 
 namespace sccl::compose {
 
@@ -35,7 +37,8 @@ Demand demand(Collective collective, double inside, double all, bool has_root);
 double us(const Demand& demand, double bytes, double in_gbytes_per_s, double out_gbytes_per_s);
 
 // The best bound of each of the two kinds, where there is one; hosts of more than 8 devices or 10 nodes are left out.
+// `late`: by host, when data of one root is there.
 std::vector<Bound> bounds_of_parts(const topology::Topology& topology, const topology::Cluster& cluster,
-                                   Collective collective, Rank root, double bytes);
+                                   Collective collective, Rank root, double bytes, std::span<const LateData> late);
 
 }  // namespace sccl::compose

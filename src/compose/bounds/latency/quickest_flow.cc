@@ -1,4 +1,4 @@
-#include "compose/bounds/quickest_flow.h"
+#include "compose/bounds/latency/quickest_flow.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,18 +13,26 @@ constexpr double kNoWay = std::numeric_limits<double>::infinity();
 }  // namespace
 
 QuickestFlow::QuickestFlow(const topology::Topology& topology, const std::vector<topology::Node>& nodes,
-                           Reading reading)
+                           Reading reading, const Delay& delay)
     : nodes_(nodes), arcs_from_(nodes.size() + 1) {
   std::sort(nodes_.begin(), nodes_.end());
   for (const topology::Link& link : topology.links) {
     std::size_t from = index(link.src);
     std::size_t to = index(link.dst);
     if (from == to || !(link.gbytes_per_s > 0)) continue;
-    if (reading == Reading::backwards) std::swap(from, to);
+    topology::Node begin = link.src;
+    topology::Node end = link.dst;
+    if (reading == Reading::backwards) {
+      std::swap(from, to);
+      std::swap(begin, end);
+    }
+    const auto is_there = [&](topology::Node node) { return delay.side[static_cast<std::size_t>(node)] == delay.host; };
+    const bool later = delay.us > 0 && is_there(begin) && !is_there(end);
+    const double alpha_us = link.alpha_us + (later ? delay.us : 0);
     arcs_from_[from].push_back(arcs_.size());
-    arcs_.push_back({from, to, link.gbytes_per_s * kBytesPerUs, link.alpha_us});
+    arcs_.push_back({from, to, link.gbytes_per_s * kBytesPerUs, alpha_us});
     arcs_from_[to].push_back(arcs_.size());
-    arcs_.push_back({to, from, 0, -link.alpha_us});
+    arcs_.push_back({to, from, 0, -alpha_us});
   }
 }
 

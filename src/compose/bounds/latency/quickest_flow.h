@@ -15,6 +15,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "topology/topology.h"
@@ -23,10 +24,18 @@ namespace sccl::compose {
 
 enum class Reading : std::uint8_t { forwards, backwards };
 
+// What leaves a host is so much later beyond its border. `side`: by node, the host within whose border it is, or -1.
+struct Delay {
+  std::span<const int> side = {};
+  int host = -1;
+  double us = 0;
+};
+
 class QuickestFlow {
  public:
   // `nodes`: those that are looked at, each once. Links between others are left out.
-  QuickestFlow(const topology::Topology& topology, const std::vector<topology::Node>& nodes, Reading reading);
+  QuickestFlow(const topology::Topology& topology, const std::vector<topology::Node>& nodes, Reading reading,
+               const Delay& delay = {});
 
   // From a node, or from outside, to a node other than the source. Infinite if no path leads there. O(links x nodes)
   // for each of the shortest paths, whose number is about that of the links.
