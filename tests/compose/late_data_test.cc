@@ -117,7 +117,7 @@ TEST_CASE("data comes to devices of another host no earlier than the network bri
 
 TEST_CASE("no Broadcast or Reduce is earlier than its data") {
   std::mt19937 random(25);
-  for (int number = 0; number < 8; ++number) {
+  for (int number = 0; number < 6; ++number) {
     const topology::Topology machine = random_cluster(random);
     const topology::Cluster cluster = topology::cluster_of(machine);
     check_that_no_schedule_beats(machine, number, {2e4, 3e6}, random,

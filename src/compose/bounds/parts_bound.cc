@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace sccl::compose {
@@ -20,6 +21,11 @@ enum class Way : std::uint8_t { in, out };
 struct Rates {
   double in = 0;
   double out = 0;
+};
+
+struct Crossing {
+  double gbytes_per_s = 0;
+  double kbytes_under_way = 0;  // latencies times rates; links that share bandwidth have the least latency of them
 };
 
 // The links of one host, and what its devices have besides: ways to the network.
@@ -45,26 +51,38 @@ class HostLinks {
   int nodes() const { return kind_.nodes(); }
   bool has_sets() const { return !kind_.shared.empty(); }
 
-  // GB/s of all links and ways that lead into the parts, or out of them.
-  double crossing(const std::vector<int>& parts, Way way) const {
-    double sum = between(parts, way);
+  // All links and ways that lead into the parts, or out of them. Ways count no latency.
+  Crossing crossing(const std::vector<int>& parts, Way way) const {
+    Crossing sum = between(parts, way);
     for (int device = 0; device < devices(); ++device)
-      if (parts[at(device)] != kFree) sum += way == Way::in ? ways_[at(device)].in : ways_[at(device)].out;
+      if (parts[at(device)] != kFree) sum.gbytes_per_s += way == Way::in ? ways_[at(device)].in : ways_[at(device)].out;
     return sum;
   }
 
   // The same of links alone.
-  double between(const std::vector<int>& parts, Way way) const {
-    double sum = 0;
+  Crossing between(const std::vector<int>& parts, Way way) const {
+    Crossing sum;
     std::vector<double> of_set(set_rates_.size(), 0);
+    std::vector<double> alpha_us(set_rates_.size(), std::numeric_limits<double>::infinity());
+    const auto add = [&sum](double gbytes_per_s, double us) {
+      sum.gbytes_per_s += gbytes_per_s;
+      sum.kbytes_under_way += gbytes_per_s * us;
+    };
     for (schedule::EdgeId edge = 0; edge < edges_.size(); ++edge) {
-      const auto [src, dst] = edges_[edge].ends;
+      const schedule::EdgeInfo& link = edges_[edge];
+      const auto [src, dst] = link.ends;
       const int here = parts[at(way == Way::in ? dst : src)];
       if (here == kFree || here == parts[at(way == Way::in ? src : dst)]) continue;
       const auto sets = edges_.sets_of(edge);
-      (sets.empty() ? sum : of_set[at(sets.front())]) += edges_[edge].gbytes_per_s;
+      if (sets.empty()) {
+        add(link.gbytes_per_s, link.alpha_us);
+        continue;
+      }
+      of_set[at(sets.front())] += link.gbytes_per_s;
+      alpha_us[at(sets.front())] = std::min(alpha_us[at(sets.front())], link.alpha_us);
     }
-    for (std::size_t set = 0; set < of_set.size(); ++set) sum += std::min(of_set[set], set_rates_[set]);
+    for (std::size_t set = 0; set < of_set.size(); ++set)
+      if (of_set[set] > 0) add(std::min(of_set[set], set_rates_[set]), alpha_us[set]);
     return sum;
   }
 
@@ -188,8 +206,10 @@ class PartsBounds {
       sum.out += one.out;
     }
     for (const auto& [way, wanted] : {std::pair(Way::in, sum.in), std::pair(Way::out, sum.out)}) {
-      const double rate = host.crossing(parts, way);
-      const double us = late_[index].time_us(time_us(wanted * bytes_, rate), bytes_);
+      const Crossing links = host.crossing(parts, way);
+      const double rate = links.gbytes_per_s;
+      if (!(wanted > 0) || !(rate > 0)) continue;
+      const double us = late_[index].time_us(time_us(wanted * bytes_, rate) + links.kbytes_under_way / rate, bytes_);
       if (us <= best.us) continue;
       best = {us, fmt::format("{} devices in {} parts of the host of rank {}, whose links share bandwidth: {:.5g} GB/s "
                               "{} all parts together",
@@ -210,7 +230,7 @@ class PartsBounds {
       double ways = -hosts * host.links_of_devices(way);
       for (const Rates& rank : of_rank_) ways += way == Way::in ? rank.in : rank.out;
       for_each_division(host, host.devices(), [&](const std::vector<int>& parts, int known) {
-        const double rate = ways + hosts * host.between(parts, way);
+        const double rate = ways + hosts * host.between(parts, way).gbytes_per_s;
         const double crossings = 2 * (known * hosts - 1);
         const double us = time_us(crossings * bytes_, rate);
         if (us <= best.us) return;

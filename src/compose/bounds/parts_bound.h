@@ -9,7 +9,7 @@
 // whichever direction each of them leads: T >= sum of d_i / (ways + sum over links outside of sets + sum over sets of
 // the lesser of the set's rate and the sum of its links'). Without sets this is a mean of the bounds of single cuts,
 // and says nothing new. With sets it does: two devices behind one set cannot both have the whole set. What leaves is
-// bounded alike.
+// bounded alike. A link is done with its latency before the end: that adds the mean latency of all these links.
 //
 // Sums pass between all parts. Let every device of a cluster of hosts alike belong to one of k parts of its host, k H
 // parts of H hosts. In an AllReduce every part learns of every other part's contribution to each byte. With n parts

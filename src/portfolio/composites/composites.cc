@@ -345,7 +345,7 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
-  if (!simulated() && too_many_frames(variant.frames, chunks)) return {};
+  if (!simulated() && too_many_frames(variant.frames, chunks, ranks)) return {};
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
@@ -375,7 +375,7 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   if (variant.forest != nullptr && variant.frames.order == Steps::by_time)
     for (const int times : kTimesFrames) more.push_back(in_more_frames(composite, times));
   if (!simulated() && variant.forest != nullptr && composite.frames == kFramesOfLongData &&
-      !too_many_frames(variant.frames, 2 * chunks))
+      !too_many_frames(variant.frames, 2 * chunks, ranks))
     more.push_back(in_more_frames(composite, 2));
   const Steps order_of_more = simulated() ? Steps::by_time_of_slices : variant.frames.order;
   std::vector<CompositeCandidate> result;

@@ -21,14 +21,15 @@ constexpr int kMostFramesOfEntries = 16;  // blocks are short, and such chunks m
 
 // Of one root: chunks of one slice wait least; how many frames give such chunks depends on the buffer. Frames of little
 // data wait for one another if they are many steps apart.
-constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 4, true}, {32, 2, true}};
+constexpr Framing kManyRootFrames[] = {{1}, {8, 1, true}, {8, 4, true}, {16, 4, true}, {24, 3, true}, {32, 2, true}};
 
 // An AllReduce by several trees has as few chunks as its buffer may have.
 constexpr Framing kManyTreeFrames[] = {{1}, {8, 0}, {16, 0}, {8, 2}, {16, 2}, {32, 1}, {32, 2}, {48, 2}, {64, 2}};
 
-// A rank's program has one or more operations for each chunk.
+// A rank's program has one or more operations for each chunk. It may be as long as one of an AllReduce in few frames.
 constexpr int kFewFrames = 8;
 constexpr int kMostChunksOfMoreFrames = 16384;
+constexpr int kMostChunksOfRank = 6;
 
 unsigned longest_way_over_grid(int hosts) {
   return static_cast<unsigned>(compose::trees(compose::Shape::grid, hosts).front().steps);
@@ -82,8 +83,8 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   return result;
 }
 
-bool too_many_frames(const Framing& framing, int chunks) {
-  return framing.frames > kFewFrames && chunks > kMostChunksOfMoreFrames;
+bool too_many_frames(const Framing& framing, int chunks, int ranks) {
+  return framing.frames > kFewFrames && chunks > std::max(kMostChunksOfMoreFrames, kMostChunksOfRank * ranks);
 }
 
 }  // namespace sccl::portfolio

@@ -71,6 +71,6 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
                                     int steps_of_sums);
 
 // Whether ranks' programs get too long; `chunks` are those of all frames.
-bool too_many_frames(const Framing& framing, int chunks);
+bool too_many_frames(const Framing& framing, int chunks, int ranks);
 
 }  // namespace sccl::portfolio
