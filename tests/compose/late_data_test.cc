@@ -1,5 +1,5 @@
 // Data of one root is late on other hosts: known values, and no schedule takes less.
-#include "compose/bounds/latency/late_data.h"
+#include "compose/latency/late_data.h"
 
 #include <catch2/catch.hpp>
 #include <random>

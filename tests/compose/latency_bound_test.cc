@@ -1,5 +1,5 @@
 // NICs of hosts with latencies behind them: known values, and no schedule takes less.
-#include "compose/bounds/latency/latency_bound.h"
+#include "compose/bounds/latency_bound.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,5 +1,5 @@
 // The least time of a flow counts latencies, and no schedule takes less.
-#include "compose/bounds/latency/quickest_flow.h"
+#include "compose/latency/quickest_flow.h"
 
 #include <catch2/catch.hpp>
 #include <random>

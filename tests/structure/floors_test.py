@@ -13,7 +13,7 @@ ROOMS = {
     "base": ["", "settings", "os"],
     "topology": ["", "graph", "symmetry", "system", "formats", "probe"],
     "schedule": ["", "proof", "lowering", "simulation", "msccl"],
-    "compose": ["form", "proof", "lowering", "network", "cost", "bounds"],
+    "compose": ["form", "proof", "lowering", "network", "cost", "latency", "bounds"],
     "portfolio": ["links", "host", "flat", "prediction", "composites", "clusters", ""],
     "kernels": ["device", "gpu", "program", "instantiate", "host/vectors", "host/reduce", "host/messages", "host/arrival",
                 "host"],

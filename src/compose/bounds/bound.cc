@@ -11,13 +11,13 @@
 #include <set>
 
 #include "compose/bounds/divided_bound.h"
-#include "compose/bounds/latency/late_data.h"
-#include "compose/bounds/latency/latency_bound.h"
-#include "compose/bounds/latency/quickest_flow.h"
+#include "compose/bounds/latency_bound.h"
 #include "compose/bounds/network_bound.h"
 #include "compose/bounds/parts_bound.h"
 #include "compose/bounds/row_bound.h"
 #include "compose/bounds/ways_bound.h"
+#include "compose/latency/late_data.h"
+#include "compose/latency/quickest_flow.h"
 
 namespace sccl::compose {
 namespace {

@@ -1,7 +1,7 @@
 // Lower bounds for every schedule on a cluster: cuts around ranks, parts of hosts, hosts and racks; the NICs of all
 // hosts together; the ways that end at devices (ways_bound.h); sets of hosts (network_bound.h); places to cut lines and
 // rings of switches (row_bound.h); several parts of a host at once (parts_bound.h); the way to the farthest device
-// (quickest_flow.h); the latencies behind NICs (latency_bound.h); latency.
+// (latency/quickest_flow.h); the latencies behind NICs (latency_bound.h); latency.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "compose/bounds/bound.h"
-#include "compose/bounds/latency/late_data.h"
+#include "compose/latency/late_data.h"
 
 namespace sccl::compose {
 

@@ -105,16 +105,22 @@ double Foreseen::busy_us() const { return schedule::busiest_us_per_byte(*candida
 Prediction Foreseen::simulated(double limit_us, double& work) const {
   const schedule::Simulator simulator(*candidate_->schedule);
   work += work_of_form();
-  Prediction best{0, std::numeric_limits<double>::infinity(), 0};
-  const auto simulate = [&](double slice) {
-    const double us = time_us(simulator, slice, std::min(limit_us, best.time_us), work);
-    if (us < best.time_us) best = {0, us, slice};
-  };
   // The most promising first: a simulation of the others stops at its time.
-  simulate(first_slice());
+  Prediction best{0, time_us(simulator, first_slice(), limit_us, work), first_slice()};
   if (by_time_of_slices()) return best;
-  for (const double slice : slices_)
-    if (slice != first_slice()) simulate(slice);
+  const bool known = is_simulated(first_slice());
+  const double over_closed_form =
+      has_closed() && known ? std::max(1.0, best.time_us / cost_.time_us(options_.bytes, first_slice())) : 1;
+  for (const double slice : slices_) {
+    if (slice == first_slice()) continue;
+    // What would be too many slices to simulate is as far above its closed form. In an order by time the slices of a
+    // chunk wait for those of all others, which no closed form tells.
+    const bool too_many = has_closed() && !is_simulated(slice);
+    if (too_many && known && by_time()) continue;
+    const double us =
+        time_us(simulator, slice, std::min(limit_us, best.time_us), work) * (too_many ? over_closed_form : 1);
+    if (us < best.time_us) best = {0, us, slice};
+  }
   return best;
 }
 
@@ -124,8 +130,13 @@ double Foreseen::least_work() const {
 
 bool Foreseen::may_be_simulated() const { return static_cast<double>(sends()) <= kMostSimulatedSlices; }
 
+// Orders by time follow from sends alone, and are simulated in slices of the wanted size first.
 bool Foreseen::alike(const Foreseen& other) const {
-  return may_be_same(other) && candidate_->schedule.steps() == other.candidate_->schedule.steps() &&
+  if (!has_closed() || !other.has_closed()) return false;
+  const FlatForm& a = candidate_->schedule;
+  const FlatForm& b = other.candidate_->schedule;
+  const bool may_be = by_time() ? a.chunks() == b.chunks() && a.sends() == b.sends() : may_be_same(other);
+  return may_be && a.steps() == b.steps() &&
          compose::same_sends(**candidate_->composite, **other.candidate_->composite);
 }
 

@@ -1,4 +1,4 @@
-#include "compose/bounds/latency/quickest_flow.h"
+#include "compose/latency/quickest_flow.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "compose/bounds/latency/latency_bound.h"
+#include "compose/bounds/latency_bound.h"
 
 #include <fmt/format.h>
 

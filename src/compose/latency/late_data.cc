@@ -1,4 +1,4 @@
-#include "compose/bounds/latency/late_data.h"
+#include "compose/latency/late_data.h"
 
 #include <algorithm>
 #include <cmath>
