@@ -11,9 +11,14 @@ namespace sccl::portfolio {
 namespace {
 
 constexpr double kShorter = 4;                   // slices
-constexpr double kMostSimulatedSlices = 260000;  // of composites, whose closed form is a good estimate
-constexpr double kMostSlicesOfWhole = 150000;    // of a composite in more slices parts are simulated,
-constexpr double kSlicesOfParts = 60000;         // of about so many
+constexpr double kMostSimulatedSlices = 400000;  // of composites, whose closed form is a good estimate
+// In an order by time the first size of slices is mostly the best.
+constexpr double kMostSlicesOfOther = 260000;
+constexpr double kMostSlicesOfWhole = 150000;  // of a composite in more slices parts are simulated,
+constexpr double kSlicesOfParts = 60000;       // of about so many
+// The same of the fastest composite.
+constexpr double kMostSlicesOfFirst = 300000;
+constexpr double kSlicesOfLongParts = 240000;
 // Chunks in the order of frames queue more, which the closed form does not know: the order by time comes first where
 // its closed form is no longer than the other one divided by this. Simulations of the others then end soon.
 constexpr double kByTimeFirst = 0.99;
@@ -103,29 +108,55 @@ Prediction Foreseen::guess() const {
 double Foreseen::busy_us() const { return schedule::busiest_us_per_byte(*candidate_->schedule) * options_.bytes; }
 
 Prediction Foreseen::simulated(double limit_us, double& work) const {
+  const std::vector<double> slices = simulated_slices();
+  if (slices.empty()) return unless_cut();
   const schedule::Simulator simulator(*candidate_->schedule);
   work += work_of_form();
-  // The most promising first: a simulation of the others stops at its time.
-  Prediction best{0, time_us(simulator, first_slice(), limit_us, work), first_slice()};
-  if (by_time_of_slices()) return best;
-  const bool known = is_simulated(first_slice());
-  const double over_closed_form =
-      has_closed() && known ? std::max(1.0, best.time_us / cost_.time_us(options_.bytes, first_slice())) : 1;
-  for (const double slice : slices_) {
-    if (slice == first_slice()) continue;
-    // What would be too many slices to simulate is as far above its closed form. In an order by time the slices of a
-    // chunk wait for those of all others, which no closed form tells.
-    const bool too_many = has_closed() && !is_simulated(slice);
-    if (too_many && known && by_time()) continue;
-    const double us =
-        time_us(simulator, slice, std::min(limit_us, best.time_us), work) * (too_many ? over_closed_form : 1);
+  Prediction best{0, std::numeric_limits<double>::infinity(), 0};
+  for (const double slice : slices) {
+    const double us = time_us(simulator, slice, std::min(limit_us, best.time_us), work);
     if (us < best.time_us) best = {0, us, slice};
+    if (by_time_of_slices()) break;
   }
   return best;
 }
 
+// By the closed form, which does not know that slices of frames' chunks wait for those of others: in long ones.
+Prediction Foreseen::unless_cut() const {
+  if (candidate_->frames <= 1) return closed_;
+  return {0, cost_.time_us(options_.bytes, slices_.front()), slices_.front()};
+}
+
+// The most promising first: a simulation of the others stops at its time. What would be too many slices is no slice to
+// choose: the closed form may tell half of what they take, as they wait for those of all other chunks.
+std::vector<double> Foreseen::simulated_slices() const {
+  if (!has_closed()) return slices_;
+  std::vector<double> result;
+  for (const double slice : slices_) {
+    const double most = by_time() && slice != first_slice() ? kMostSlicesOfOther : kMostSimulatedSlices;
+    if (number_of_slices(slice) <= most) result.push_back(slice);
+  }
+  const auto promised = [&](double slice) { return slice == first_slice() ? 0 : cost_.time_us(options_.bytes, slice); };
+  std::ranges::stable_sort(result, {}, promised);
+  return result;
+}
+
+bool Foreseen::is_foreseen_by_part(double slice_bytes) const {
+  if (!has_closed() || !is_simulated(slice_bytes)) return false;
+  schedule::SimulationOptions options = options_;
+  options.slice_bytes = slice_bytes;
+  return number_of_slices(slice_bytes) < size().slices(options, kMostSlicesOfFirst, kSlicesOfLongParts);
+}
+
+double Foreseen::longer_us(double slice_bytes) const {
+  schedule::SimulationOptions options = options_;
+  options.slice_bytes = slice_bytes;
+  options.stop_after_us = std::numeric_limits<double>::infinity();
+  return size().time(schedule::Simulator(*candidate_->schedule), options, kMostSlicesOfFirst, kSlicesOfLongParts).us;
+}
+
 double Foreseen::least_work() const {
-  return work_of_form() + std::min(kMostSimulatedSlices, simulated_slices(first_slice()));
+  return work_of_form() + std::min(kMostSimulatedSlices, number_of_slices(first_slice()));
 }
 
 bool Foreseen::may_be_simulated() const { return static_cast<double>(sends()) <= kMostSimulatedSlices; }
@@ -158,13 +189,13 @@ bool Foreseen::may_be_same(const Foreseen& other) const {
          a.chunks() == b.chunks() && a.sends() == b.sends();
 }
 
-double Foreseen::simulated_slices(double slice_bytes) const {
+double Foreseen::number_of_slices(double slice_bytes) const {
   schedule::SimulationOptions options = options_;
   options.slice_bytes = slice_bytes;
   return size().slices(options, kMostSlicesOfWhole, kSlicesOfParts);
 }
 
-bool Foreseen::is_simulated(double slice_bytes) const { return simulated_slices(slice_bytes) <= kMostSimulatedSlices; }
+bool Foreseen::is_simulated(double slice_bytes) const { return number_of_slices(slice_bytes) <= kMostSimulatedSlices; }
 
 double Foreseen::time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us,
                          double& work) const {
@@ -179,11 +210,9 @@ double Foreseen::time_us(const schedule::Simulator& simulator, double slice_byte
     return run.stopped ? std::max(limit_us, us) : us;
   }
   options.stop_after_us = limit_us;
-  const double closed_us = cost_.time_us(options.bytes, slice_bytes);
-  if (!is_simulated(slice_bytes)) return closed_us;
   const SimulatedTime time = size().time(simulator, options, kMostSlicesOfWhole, kSlicesOfParts);
   work += time.slices;
-  return time.stopped ? std::max(closed_us, time.us) : time.us;
+  return time.stopped ? std::max(cost_.time_us(options.bytes, slice_bytes), time.us) : time.us;
 }
 
 }  // namespace sccl::portfolio

@@ -61,6 +61,10 @@ class Foreseen {
   // A composite that takes longer than `limit_us` gets a guess above it. Adds to `work` what that took, in slices.
   Prediction simulated(double limit_us, double& work) const;
 
+  // Whether simulated() simulates a part in such slices, but less than longer_us(), which tells better.
+  bool is_foreseen_by_part(double slice_bytes) const;
+  double longer_us(double slice_bytes) const;
+
   // Of the most promising simulation, if it runs to the end.
   double least_work() const;
 
@@ -78,7 +82,9 @@ class Foreseen {
   double work_of_form() const;
   bool may_be_same(const Foreseen& other) const;
   FlatSize size() const { return {static_cast<double>(sends()), cost_.chunk_per_byte}; }
-  double simulated_slices(double slice_bytes) const;
+  Prediction unless_cut() const;
+  std::vector<double> simulated_slices() const;  // slice sizes
+  double number_of_slices(double slice_bytes) const;
   bool is_simulated(double slice_bytes) const;
   double time_us(const schedule::Simulator& simulator, double slice_bytes, double limit_us, double& work) const;
 
