@@ -238,6 +238,17 @@ TEST_CASE("short slices have more slots, long ones as many as others") {
   CHECK(time_us(net, 1e3, {0, 4, 4}) == Approx(time_us(net, 1e3, {0, 0, 0})));  // unlimited
 }
 
+TEST_CASE("a chunk that is a little longer than a slice passes in halves") {
+  topology::Topology three = pair_of_ranks(1, 1, 1);
+  three.ranks = 3;
+  three.links.push_back({1, 2, 1, 1, 1, topology::LinkClass::nvlink});
+  const std::vector<Send> sends = {{0, 0, 1, 0, SendKind::copy}, {0, 1, 2, 1, SendKind::copy}};
+  const Schedule chain = make_schedule("chain", Collective::broadcast, 0, three, 1, sends);
+  const auto time_us = [&](double bytes) { return simulate(chain, {.bytes = bytes, .slice_bytes = 1e5}).time_us; };
+  CHECK(time_us(1e5) == Approx(2 * (1 + 100)));  // one slice over both links
+  CHECK(time_us(1.04e5) == Approx(2 + 52 + 104));
+}
+
 TEST_CASE("a long slice takes several lanes at once") {
   const auto time_us = [](int lanes, double slice_bytes) {
     const Schedule schedule = broadcast_of_two(pair_of_ranks(lanes, lanes, 1), 1);

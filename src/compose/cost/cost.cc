@@ -82,11 +82,12 @@ double Cost::time_us(double bytes, double slice_bytes) const {
 
 double Cost::time_of_links_us(double bytes, double slice_bytes) const {
   const double chunk = chunk_per_byte * bytes;
-  const double slice = slice_bytes > 0 ? std::min(slice_bytes, chunk) : chunk;
+  const double slices = slice_bytes > 0 ? std::max(1.0, std::ceil(chunk / slice_bytes - 1e-9)) : 1;
+  const double slice = chunk / slices;
   const double hop_us = between_hosts.alpha_us + between_hosts.slice_us(slice);
   const double hops = between_hosts.steps * hop_us;
   const double way = hops + on_host.time_us(slice);
-  const double rounds = !one_depth && slice > 0 ? std::ceil(chunk / slice - 1e-9) - 1 : 0;
+  const double rounds = one_depth ? 0 : slices - 1;
   const double in_addition = late_chunks ? rounds * way : 0;
   // The first slices of a connection find its slots free.
   const auto passed = [&](const Phase& phase, double us_per_byte, int sharing, double spare = 1) {

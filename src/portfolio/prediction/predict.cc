@@ -36,7 +36,7 @@ constexpr double kAboutAsFast = 1.01;  // of such composites the one first that 
 // Where one is known that takes little longer than the closed form of another composite, that one's usual order is not
 // looked at if it has many sends, and its order by time is not.
 constexpr double kNear = 0.96;
-constexpr double kNearByTime = 0.978;
+constexpr double kNearByTime = 0.985;
 constexpr std::size_t kFewSends = 20000;
 // The more work simulations were, the more a long one must promise to gain: its closed form must be below this many
 // times the fastest time, which after work of 0.2 s is a twentieth less than it. That leaves out what is at most a

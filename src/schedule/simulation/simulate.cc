@@ -105,14 +105,16 @@ class Engine {
   ConnectionState& connection_of(int at) { return connections_[static_cast<std::size_t>(message(at).connection)]; }
   bool stepwise() const { return options_.progress == Progress::stepwise; }
 
+  // The longest chunk in equal slices, as few as there are of at most options_.slice_bytes.
   void cut_slices() {
-    for (const double fraction : chunk_fractions(schedule_)) {
-      const double bytes = fraction * options_.bytes;
-      const double slices =
-          options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
-      chunk_bytes_.push_back(bytes);
-      chunk_slices_.push_back(static_cast<int>(std::min(slices, kMostSlices + 1)));
-    }
+    for (const double fraction : chunk_fractions(schedule_)) chunk_bytes_.push_back(fraction * options_.bytes);
+    const auto slices = [&](double bytes) {
+      return options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
+    };
+    const double longest = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
+    slice_bytes_ = options_.slice_bytes > 0 ? longest / slices(longest) : 0;
+    for (const double bytes : chunk_bytes_)
+      chunk_slices_.push_back(static_cast<int>(std::min(slices(bytes), kMostSlices + 1)));
     if (options_.slice_bytes == 0 && schedule_.weights.empty()) uniform_bytes_ = chunk_bytes_.front();
     most_slices_ = *std::max_element(chunk_slices_.begin(), chunk_slices_.end());
     // Every message gets room for the largest number of slices; skipping those that a message lacks takes time, too.
@@ -127,12 +129,12 @@ class Engine {
     if (uniform_bytes_ >= 0) return uniform_bytes_;  // avoids reading the message, which is rarely in cache
     const double bytes = chunk_bytes_[static_cast<std::size_t>(message(at).chunk)];
     if (most_slices_ == 1 || slices_of(at) == 1) return bytes;
-    return slice + 1 < slices_of(at) ? options_.slice_bytes : bytes - options_.slice_bytes * slice;
+    return slice + 1 < slices_of(at) ? slice_bytes_ : bytes - slice_bytes_ * slice;
   }
 
   double longest_slice() const {
     const double chunk = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
-    return options_.slice_bytes > 0 ? std::min(options_.slice_bytes, chunk) : chunk;
+    return slice_bytes_ > 0 ? std::min(slice_bytes_, chunk) : chunk;
   }
 
   // How many lanes the longest slice takes.
@@ -234,7 +236,7 @@ class Engine {
   std::vector<Picoseconds> least_times_of_ways() const {
     double bytes = std::numeric_limits<double>::infinity();
     for (std::size_t chunk = 0; chunk < chunk_bytes_.size(); ++chunk)
-      bytes = std::min(bytes, chunk_bytes_[chunk] - options_.slice_bytes * (chunk_slices_[chunk] - 1));
+      bytes = std::min(bytes, chunk_bytes_[chunk] - slice_bytes_ * (chunk_slices_[chunk] - 1));
     std::vector<Picoseconds> times(static_cast<std::size_t>(graph_.connections()), 0);
     for (std::size_t connection = 0; connection < times.size(); ++connection) {
       Picoseconds slowest = 0;
@@ -519,6 +521,7 @@ class Engine {
 
   const Schedule& schedule_;
   const SimulationOptions options_;
+  double slice_bytes_ = 0;  // of all but the last slice of a chunk; 0: chunks are not cut
   const EdgeIndex& edges_;
   const TransferGraph& graph_;
   EventQueue<Event> queue_;

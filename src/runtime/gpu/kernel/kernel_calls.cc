@@ -43,12 +43,6 @@ std::size_t least_part_bytes(device::Protocol protocol, const std::string& plann
   return std::max(kLeastFannedPartBytes, kLeastPartBytes / moves / 1024 * 1024);
 }
 
-std::size_t longest_of(std::span<const device::Chunk> chunks) {
-  u64 longest = 1;
-  for (const device::Chunk& chunk : chunks) longest = std::max(longest, chunk.elements);
-  return longest;
-}
-
 }  // namespace
 
 KernelCalls::KernelCalls(const Membership& membership, DeviceResources& resources, DeviceLauncher& launcher,
@@ -64,7 +58,7 @@ void KernelCalls::prepare(PreparedCall& prepared, const CollectiveRequest& reque
   const bool reduces = info(request.collective).reduces;
   const std::size_t element_bytes = size_bytes(request.type);
   const std::vector<device::Chunk>& chunks = chunks_.place(service.plan, request.count, element_bytes);
-  const std::size_t longest = longest_of(chunks);
+  const std::size_t longest = chunks_.longest();
 
   CallArguments& arguments = prepared.call;
   device::Call& call = arguments.call;

@@ -61,6 +61,7 @@ void StreamedCalls::prepare(const CollectiveRequest& request, const Plan& plan, 
   StreamCalls::Shape shape;
   shape.call = described;
   shape.stream = stream;
+  shape.longest = chunks_.longest();
   if (info(request.collective).reduces) {
     set_scale(shape, request, membership_.ranks);
     // Throws if the kernel cannot be loaded, before any peer waits for this rank.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/program/even_slices.h"
+
 namespace sccl::runtime {
 namespace {
 
@@ -46,6 +48,8 @@ void KernelArguments::fill(PreparedCall& prepared, const kernels::FlatProgram& f
   set_split(arguments, flat, geometry);
   device::Call& call = arguments.call;
   const u64 most = most_elements_of_a_part(arguments, geometry);
+  if (geometry.slots == SlotsOfCall::divided)
+    call.slice_elements = kernels::even_slice(most, call.slice_elements, call.element_bytes);
   call.slice_count = std::max<u64>(1, (most + call.slice_elements - 1) / call.slice_elements);
   const u64 message_bytes = std::min(most, call.slice_elements) * call.element_bytes;
   prepared.kernel.threads = threads_for(call.protocol, message_bytes, membership_.on_device->wide_blocks);

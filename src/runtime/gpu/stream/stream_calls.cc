@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/move_arguments.h"
+#include "kernels/program/even_slices.h"
 #include "schedule/lowering/prepare.h"
 
 namespace sccl::runtime {
@@ -203,24 +204,23 @@ const StreamCalls::Order& StreamCalls::order_of(const Plan& plan, u64 slices) {
 }
 
 void StreamCalls::prepare(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape) {
-  cut(plan, chunks, shape.call);
+  cut(plan, chunks, shape);
   order_of(plan, shape.call.slice_count);
 }
 
 void StreamCalls::enqueue(const Plan& plan, std::span<const device::Chunk> chunks, Shape shape) {
-  cut(plan, chunks, shape.call);
+  cut(plan, chunks, shape);
   run(plan.program.view(), order_of(plan, shape.call.slice_count), shape);
 }
 
-void StreamCalls::cut(const Plan& plan, std::span<const device::Chunk> chunks, device::Call& call) {
-  u64 longest = 1;
-  for (const device::Chunk& chunk : chunks) longest = std::max(longest, chunk.elements);
-  const u64 bytes = longest * call.element_bytes;
+void StreamCalls::cut(const Plan& plan, std::span<const device::Chunk> chunks, Shape& shape) {
+  device::Call& call = shape.call;
+  const u64 bytes = shape.longest * call.element_bytes;
   const u64 wanted = path_.all_calls ? path_.slot_bytes
                                      : (bytes / kSlicesOfMove + kSliceUnitBytes) / kSliceUnitBytes * kSliceUnitBytes;
   const u64 slice_bytes = std::clamp<u64>(wanted, std::min<u64>(kLeastSliceBytes, path_.slot_bytes), path_.slot_bytes);
-  call.slice_elements = slice_bytes / call.element_bytes;
-  call.slice_count = (longest + call.slice_elements - 1) / call.slice_elements;
+  call.slice_elements = kernels::even_slice(shape.longest, slice_bytes / call.element_bytes, call.element_bytes);
+  call.slice_count = (shape.longest + call.slice_elements - 1) / call.slice_elements;
   call.chunks = chunks.data();
   call.scratch_slot_bytes = std::min(slice_bytes, (bytes + 63) / 64 * 64);
   call.scratch =

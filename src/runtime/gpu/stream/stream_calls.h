@@ -24,6 +24,7 @@ class StreamCalls {
     const device::u64* scale_pointer = nullptr;
     gpu::Stream stream = nullptr;
     device::u64 sequence = 0;  // 0: captured
+    device::u64 longest = 1;   // elements of the longest chunk of any rank
   };
 
   // `resources` has a stream path and must outlive this object.
@@ -40,7 +41,7 @@ class StreamCalls {
  private:
   using Order = std::vector<StreamTurn>;
 
-  void cut(const Plan& plan, std::span<const device::Chunk> chunks, device::Call& call);
+  void cut(const Plan& plan, std::span<const device::Chunk> chunks, Shape& shape);
   const Order& order_of(const Plan& plan, device::u64 slices);
   void run(const device::Program& program, const Order& order, const Shape& shape);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/program/even_slices.h"
+
 namespace sccl::runtime {
 namespace {
 
@@ -110,7 +112,7 @@ void CallGeometry::make(const CollectiveRequest& request, const Choice& choice, 
   call_.protocol = ll ? device::Protocol::ll : device::Protocol::simple;
   call_.element_bytes = static_cast<u32>(element_bytes);
   call_.lends_slots = !ll && plan.may_lend;
-  call_.slice_elements = slice / element_bytes;
+  call_.slice_elements = kernels::even_slice(extent.longest, slice / element_bytes, element_bytes);
   call_.slice_count = (extent.longest + call_.slice_elements - 1) / call_.slice_elements;
   call_.scratch_slot_bytes = std::min(slice, up_to_line(longest_bytes));
   const std::size_t scratch_bytes = call_.scratch_slot_bytes * static_cast<std::size_t>(plan.program.scratch_slots());
