@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "by_closed_form.h"
+#include "compose/bounds/bound.h"
 #include "compose/lowering/expand.h"
 #include "in_racks.h"
 #include "portfolio/flat/simulated_time.h"
@@ -290,6 +291,20 @@ TEST_CASE("a Reduce on hosts of two NICs goes by the chains that are as fast as 
   schedule::SimulationOptions options = planned.options(bytes);
   options.slice_bytes = chosen.slice_bytes;
   CHECK(schedule::simulate(compose::expand(composite), options).time_us == Approx(chosen.time_us).epsilon(0.03));
+}
+
+TEST_CASE("what promises most is simulated, however much work it is") {
+  const std::string cluster = GENERATE("3*mi250x", "4*mi250x");
+  const Planned planned(topology::load(cluster).topology, Collective::allreduce);
+  const schedule::SimulationOptions options = planned.options(64 * kMiB);
+  const auto order = portfolio::ranked(planned.all, options);
+  const auto by_closed_form = [](const auto& a, const auto& b) { return a.closed_us < b.closed_us; };
+  const auto most_promising = *std::ranges::min_element(order, by_closed_form);
+  INFO(cluster << ", " << planned.all[most_promising.candidate].name());
+  CHECK(most_promising.simulated);
+  const auto bound =
+      compose::bounds(planned.machine, topology::cluster_of(planned.machine), Collective::allreduce, 0, options.bytes);
+  CHECK(order.front().time_us < 1.1 * bound.front().us);
 }
 
 TEST_CASE("what the simulator refuses keeps its closed form") {

@@ -78,7 +78,12 @@ std::string Client::answer(int seconds) {
   }
 }
 
-void Client::signal(int number) const { ::kill(process_, number); }
+// Threads that have not stopped yet may still take what peers send.
+void Client::signal(int number) const {
+  ::kill(process_, number);
+  siginfo_t state{};
+  if (number == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(process_), &state, WSTOPPED | WEXITED | WNOWAIT);
+}
 
 Job::Job(const Hosts& hosts, const std::vector<int>& host_of, const Environment& environment,
          const std::map<int, Environment>& of_host)

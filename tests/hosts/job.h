@@ -26,7 +26,7 @@ class Client {
     tell(command);
     return answer();
   }
-  void signal(int number) const;
+  void signal(int number) const;  // SIGSTOP: until the process has stopped
   pid_t process() const { return process_; }
   int host() const { return host_; }
 

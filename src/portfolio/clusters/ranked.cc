@@ -147,8 +147,9 @@ class Simulations {
   Simulations(const std::vector<CompositeCandidate>& candidates, const schedule::SimulationOptions& options)
       : candidates_(candidates), options_(options) {}
 
-  // At most so many of each family, as long as there is time. Frames of one shape take about as long; shapes differ.
-  void run(const std::vector<RankedComposite*>& promising, int most_of_family, double most_work) {
+  // At most so many of each family, as long as there is time, of which `kept` is for others. Frames of one shape take
+  // about as long; shapes differ.
+  void run(const std::vector<RankedComposite*>& promising, int most_of_family, double most_work, double kept = 0) {
     std::map<std::string_view, int> taken;  // by shape and level
     for (RankedComposite* const next : promising) {
       RankedComposite& one = *next;
@@ -158,11 +159,13 @@ class Simulations {
       if (taken[shape_and_level(candidate)] == most_of_family) continue;
       if (passes_whole(candidate.composite->collective) && twins_.contains(twin(one))) continue;
       const double work = work_of(one.candidate, one.slice_bytes);
-      if (work > most_work || work_ + work > kMostWork) continue;
+      if (work > most_work || work_ + work > kMostWork - kept) continue;
       simulate(one);
       if (one.simulated) ++taken[shape_and_level(candidate)];
     }
   }
+
+  double work_of(const RankedComposite& one) const { return work_of(one.candidate, one.slice_bytes); }
 
   // Who comes first is known, if that takes no long time: others that were simulated may be slower than they promised.
   bool know_first(std::vector<RankedComposite>& order) {
@@ -360,7 +363,9 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   std::stable_sort(order.begin(), order.end(), earlier);
   Simulations simulations(candidates, options);
   const std::vector<RankedComposite*> promising = by_promise(order, candidates, options);
-  simulations.run(promising, 1, kLittleWork);
+  // The one that promises most has its turn, however much work it is.
+  const double most_promising = order.empty() ? 0 : simulations.work_of(order.front());
+  simulations.run(promising, 1, kLittleWork, most_promising <= kMostWork / 2 ? most_promising : 0);
   for (const int most_of_family : {2, kAllOfFamily}) simulations.run(promising, most_of_family, kMostWork);
   const auto before = [](const RankedComposite& a, const RankedComposite& b) {
     return a.time_us != b.time_us ? a.time_us < b.time_us : a.simulated && !b.simulated;
