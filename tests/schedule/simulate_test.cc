@@ -247,6 +247,14 @@ TEST_CASE("a chunk that is a little longer than a slice passes in halves") {
   const auto time_us = [&](double bytes) { return simulate(chain, {.bytes = bytes, .slice_bytes = 1e5}).time_us; };
   CHECK(time_us(1e5) == Approx(2 * (1 + 100)));  // one slice over both links
   CHECK(time_us(1.04e5) == Approx(2 + 52 + 104));
+  // A shorter chunk beside it passes in slices as long, and the rest: the second link ends a slice later.
+  Schedule both = make_schedule("two", Collective::broadcast, 0, three, 2,
+                                {{0, 0, 1, 0, SendKind::copy},
+                                 {0, 1, 2, 1, SendKind::copy},
+                                 {1, 0, 1, 0, SendKind::copy},
+                                 {1, 1, 2, 1, SendKind::copy}});
+  both.weights = {1.5, 0.9};
+  CHECK(simulate(both, {.bytes = 2.4e5, .slice_bytes = 1e5}).time_us == Approx(2 + 240 + 75));
 }
 
 TEST_CASE("a long slice takes several lanes at once") {

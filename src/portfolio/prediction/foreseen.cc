@@ -121,7 +121,8 @@ Prediction Foreseen::simulated(double limit_us, double& work) const {
   return best;
 }
 
-// By the closed form, which does not know that slices of frames' chunks wait for those of others: in long ones.
+// By the closed form. It does not know that slices of frames' chunks wait for those of others: they are as long as they
+// may be.
 Prediction Foreseen::unless_cut() const {
   if (candidate_->frames <= 1) return closed_;
   return {0, cost_.time_us(options_.bytes, slices_.front()), slices_.front()};

@@ -54,8 +54,8 @@ constexpr double kMuchWork = 20000;
 constexpr double kAsPromising = 1.02;
 constexpr std::size_t kMoreSends = 4;
 
-constexpr int kMostKnown = 3;  // by longer simulations
-constexpr double kAsForeseen = 1.01;
+constexpr int kMostKnown = 3;         // by longer simulations, one after the other
+constexpr double kAsForeseen = 1.01;  // is near enough
 
 // Whether its chunks have a length for which it was made.
 bool is_for(const Candidate& one, const schedule::SimulationOptions& options) {
@@ -110,8 +110,8 @@ class Predictor {
     bool simulated = false;
   };
 
-  // Of the fastest, if only a part of it was simulated, all is: long data may wait more the longer it is. A Reduce of
-  // 256 MiB on parts of three DGX-2 would take 1.22 times the bound, by its parts 1.002.
+  // Of the fastest, if a short part of it was simulated, a longer one is, or all: long data may wait more the longer it
+  // is. A Reduce of 256 MiB on parts of three DGX-2 would take 1.22 times the bound, by short parts 1.002.
   void know_first(const AllForeseen& all, std::vector<std::optional<Prediction>>& found) {
     for (int known = 0; known < kMostKnown; ++known) {
       const auto earlier = [](const auto& a, const auto& b) { return b && (!a || b->time_us < a->time_us); };

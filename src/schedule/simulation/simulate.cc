@@ -105,16 +105,16 @@ class Engine {
   ConnectionState& connection_of(int at) { return connections_[static_cast<std::size_t>(message(at).connection)]; }
   bool stepwise() const { return options_.progress == Progress::stepwise; }
 
-  // The longest chunk in equal slices, as few as there are of at most options_.slice_bytes.
+  // The longest chunk in equal slices, as few as there are of at most options_.slice_bytes; others in slices as long.
   void cut_slices() {
     for (const double fraction : chunk_fractions(schedule_)) chunk_bytes_.push_back(fraction * options_.bytes);
-    const auto slices = [&](double bytes) {
-      return options_.slice_bytes > 0 ? std::max(1.0, std::ceil(bytes / options_.slice_bytes - 1e-9)) : 1;
+    const auto slices = [](double bytes, double slice) {
+      return slice > 0 ? std::max(1.0, std::ceil(bytes / slice - 1e-9)) : 1;
     };
     const double longest = *std::max_element(chunk_bytes_.begin(), chunk_bytes_.end());
-    slice_bytes_ = options_.slice_bytes > 0 ? longest / slices(longest) : 0;
+    slice_bytes_ = options_.slice_bytes > 0 ? longest / slices(longest, options_.slice_bytes) : 0;
     for (const double bytes : chunk_bytes_)
-      chunk_slices_.push_back(static_cast<int>(std::min(slices(bytes), kMostSlices + 1)));
+      chunk_slices_.push_back(static_cast<int>(std::min(slices(bytes, slice_bytes_), kMostSlices + 1)));
     if (options_.slice_bytes == 0 && schedule_.weights.empty()) uniform_bytes_ = chunk_bytes_.front();
     most_slices_ = *std::max_element(chunk_slices_.begin(), chunk_slices_.end());
     // Every message gets room for the largest number of slices; skipping those that a message lacks takes time, too.
