@@ -1,5 +1,5 @@
-// What tests of bounds compare: the greatest of some bounds, the best packing of trees, and that no schedule is
-// foreseen to take less time.
+// What tests of bounds share: links both ways, the greatest of some bounds, the best packing of trees, and that no
+// schedule is foreseen to take less time.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,13 @@
 #include "treegen/packing/pack.h"
 
 namespace sccl {
+
+// Links of one lane both ways.
+inline void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
+                 topology::LinkClass kind) {
+  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
+  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
+}
 
 inline double greatest_us(const std::vector<compose::Bound>& bounds) {
   double most = 0;

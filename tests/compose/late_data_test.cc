@@ -16,12 +16,6 @@ namespace {
 constexpr double kBytes = 1e6;
 constexpr double kNicUs = 2.5;
 
-void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
-          topology::LinkClass kind) {
-  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
-  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
-}
-
 // Hosts of one device each, by the rates of their NICs.
 topology::Topology single_devices(const std::vector<double>& rates) {
   topology::Topology machine;

@@ -13,12 +13,6 @@ using namespace sccl;
 
 namespace {
 
-void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
-          topology::LinkClass kind) {
-  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
-  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
-}
-
 // Hosts whose devices stand in a line, with a latency between neighbours; only the first device has a NIC, of 10 GB/s.
 topology::Topology lines(int hosts, int devices, double alpha_us) {
   topology::Topology machine;

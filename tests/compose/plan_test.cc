@@ -387,13 +387,13 @@ TEST_CASE("hosts with NICs at some of their devices are planned near the bound")
 }
 
 TEST_CASE("long blocks are cut into so many frames that chunks in an order by time are short") {
-  for (const topology::Topology& machine :
-       {topology::preset("2*mi250x"), part("2*dgx1p", {0, 2, 3, 4, 5, 6, 7, 11, 12, 14, 15})}) {
+  for (const auto& [machine, most] : {std::pair(topology::preset("2*mi250x"), 1.1),
+                                      std::pair(part("2*dgx1p", {0, 2, 3, 4, 5, 6, 7, 11, 12, 14, 15}), 1.08)}) {
     const std::size_t bytes = (256 << 20) / static_cast<std::size_t>(machine.ranks);
     const auto all = portfolio::candidates(machine, Collective::allgather, 0);
     const auto best = portfolio::predict(all, bytes, 1, {}).front();
     INFO(all[best.candidate].name);
-    CHECK(best.time_us < 1.1 * bound_us(machine, Collective::allgather, static_cast<double>(bytes)));
+    CHECK(best.time_us < most * bound_us(machine, Collective::allgather, static_cast<double>(bytes)));
   }
 }
 

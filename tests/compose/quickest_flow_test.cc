@@ -15,12 +15,6 @@ using compose::Reading;
 
 namespace {
 
-void join(topology::Topology& machine, topology::Node a, topology::Node b, double rate, double alpha_us,
-          topology::LinkClass kind) {
-  machine.links.push_back({a, b, 1, rate, alpha_us, kind});
-  machine.links.push_back({b, a, 1, rate, alpha_us, kind});
-}
-
 // Hosts of three to five devices, joined at random, each with a NIC of a random rate.
 topology::Topology random_cluster(std::mt19937& random) {
   const auto any = [&](int least, int most) { return least + static_cast<int>(random() % unsigned(most - least + 1)); };

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "compose/bounds/divided_bound.h"
@@ -49,7 +50,8 @@ class Bounds {
 
   std::vector<Bound> find() {
     if (topology_.ranks > 1) {
-      late_ = late_data(cluster_, links_, hosts_with_nics(), collective_, root_);
+      with_nics_ = hosts_with_nics();
+      late_ = late_data(cluster_, links_, with_nics_, collective_, root_);
       look_at_ways();
       around_ranks();
       around_hosts();
@@ -189,7 +191,7 @@ class Bounds {
     const auto take = [&] { take_less(result, across(links_, side, result.size())); };
     side = joined_on_hosts();
     take();
-    side = hosts_with_nics();
+    side = with_nics_;
     take();
     std::map<topology::Node, std::set<int>> hosts_at;
     for (Rank rank = 0; rank < topology_.ranks; ++rank)
@@ -279,7 +281,7 @@ class Bounds {
     std::vector<int> rack_of(cluster_.hosts.size());
     for (std::size_t rack = 0; rack < cluster_.racks.size(); ++rack)
       for (const int host : cluster_.racks[rack]) rack_of[at(host)] = static_cast<int>(rack);
-    std::vector<int> side = hosts_with_nics();
+    std::vector<int> side = with_nics_;
     for (int& of_node : side)
       if (of_node >= 0) of_node = rack_of[at(of_node)];
     std::vector<Capacity> capacities = across(links_, side, cluster_.racks.size());
@@ -419,13 +421,14 @@ class Bounds {
     if (!known) return;
     Bound best;
     const int root_host = rooted ? cluster_.host_of[at(root_)] : -1;
-    const std::vector<int> side = hosts_with_nics();
     const auto look = [&](const std::vector<topology::Node>& nodes, int inside, std::optional<topology::Node> source,
                           const LateData& late) {
       if (nodes.size() > kMostOnTheWay) return;
       const Reading reading = sums ? Reading::backwards : Reading::forwards;
       const QuickestFlow flow(topology_, nodes, reading);
-      const QuickestFlow relayed(topology_, nodes, reading, {side, root_host, late.between_us});
+      std::optional<QuickestFlow> relayed;
+      if (late.between_us > 0 && bytes_ > late.early_bytes)
+        relayed.emplace(topology_, nodes, reading, Delay{with_nics_, root_host, late.between_us});
       const Demand wanted = demand(collective_, inside, topology_.ranks, false);
       const double times = sums ? wanted.out : wanted.in;
       const std::size_t apart = nodes.size() > kAllOnTheWay ? nodes.size() / kSomeOnTheWay : 1;
@@ -433,8 +436,7 @@ class Bounds {
         const topology::Node rank = nodes[i];
         if (rank >= topology_.ranks || rank == source) continue;
         double us = flow.us(source, rank, times * bytes_);
-        if (late.between_us > 0 && bytes_ > late.early_bytes)
-          us = std::max(us, relayed.us(source, rank, times * (bytes_ - late.early_bytes)));
+        if (relayed) us = std::max(us, relayed->us(source, rank, times * (bytes_ - late.early_bytes)));
         if (us <= best.us || !std::isfinite(us)) continue;
         const std::string other = source ? fmt::format("rank {}", *source) : "the ranks elsewhere";
         best = {us, fmt::format("{:.4g} times the buffer, with all latencies, {} rank {} {} {}", times,
@@ -478,7 +480,7 @@ class Bounds {
     }
     // Some of every host's data goes to every other host; of a rooted collective only between the root's and the
     // others.
-    const std::vector<WayToNetwork> hosts = ways_to_network(cluster_, links_, hosts_with_nics());
+    const std::vector<WayToNetwork> hosts = ways_to_network(cluster_, links_, with_nics_);
     const std::size_t first = rooted() ? at(cluster_.host_of[at(root_)]) : 0;
     const bool to_others = collective_ != Collective::reduce && collective_ != Collective::gather;
     const bool from_others = collective_ != Collective::broadcast && collective_ != Collective::scatter;
@@ -502,6 +504,7 @@ class Bounds {
   std::vector<HostRates> host_rates_;  // the same
   WayRates ways_;
   std::vector<topology::Node> part_;  // the nodes of the best bound of parts of hosts, if the root is elsewhere
+  std::vector<int> with_nics_;        // hosts_with_nics()
   std::vector<LateData> late_;        // by host
   std::vector<Bound> found_;
 };
