@@ -167,10 +167,10 @@ TEST_CASE("a layout that may take just as long as it does is the same as without
   for (const Collective collective : {Collective::broadcast, Collective::reduce, Collective::allreduce})
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       const schedule::Schedule given = by_trees(collective, seed, 32);
-      const schedule::timed::Network network(given, schedule::kLaneBytes);
+      const schedule::timed::Network network(schedule::timed::Sends(given), schedule::kLaneBytes);
       const std::vector<int> order = schedule::order_by_step(given);
       for (const Direction direction : {Direction::forwards, Direction::backwards}) {
-        const schedule::timed::Waits waits(given, network, order, direction);
+        const schedule::timed::Waits waits(schedule::timed::Sends(given), network, order, direction);
         std::vector<int> in_turn = order;
         if (direction == Direction::backwards) std::ranges::reverse(in_turn);
         const auto lay = [&](Passing passing, double most) {

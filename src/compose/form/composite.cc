@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
 #include "compose/form/rails_of_pairs.h"
@@ -96,6 +97,7 @@ Routes::Routes(const Composite& composite)
            2 * std::max(depth_hosts_, rounds) + with_last_host + composite.frames * composite.frame_steps;
   if (composite.order) steps_ = composite.order->steps;
   frames_in_turn_ = turn_of_frames();
+  if (composite.alike) place_roots();
 }
 
 int Routes::owners() const {
@@ -130,11 +132,13 @@ Routes::Ends Routes::ends(const Part& part) const {
   const int target = chunk / ranks % ranks;
   const int piece = chunk / ranks;
   const auto by_owner = [&](Ends ends) {
-    ends.turn = turn_of_[at(owner)] + piece * ranks;
-    ends.strand = host_of_[at(owner)] * pieces_ + piece;
-    ends.tree_turn = local_of_[at(owner)] + part.frame * pieces_ + piece;
-    ends.near_turn = local_of_[at(owner)] + piece;
+    const int local = local_of_[at(owner)];
+    ends.turn = composite_.alike ? local + piece * most_ports_ : turn_of_[at(owner)] + piece * ranks;
+    ends.strand = composite_.alike ? piece : host_of_[at(owner)] * pieces_ + piece;
+    ends.tree_turn = local + part.frame * pieces_ + piece;
+    ends.near_turn = local + piece;
     ends.local_turn = ends.strand + part.frame * pieces_;
+    if (composite_.alike && depth_home_in_ == 0) ends.turn_of_place = pieces_;
     if (composite_.turns_are_rails) ends.turn = turn_on_rails(owner, ends.near_turn, piece);
     return ends;
   };
@@ -144,6 +148,7 @@ Routes::Ends Routes::ends(const Part& part) const {
     ends.tree_turn = chunk / most_ports_ + (depth_home_in_ > 0 ? part.frame : 0);
     ends.leaf_turn = ends.strand + part.frame;
     ends.local_turn = ends.strand + part.frame * strands();
+    if (composite_.alike) take_alike_turns(ends, part.frame);
     return ends;
   };
   switch (composite_.collective) {
@@ -167,6 +172,14 @@ Routes::Ends Routes::ends(const Part& part) const {
     default:
       return by_number({true, true, 0, 0, 0, 0, 0});
   }
+}
+
+// Of an AllReduce whose hosts do alike: strands of one root host follow one another with as many others between them as
+// there are roots.
+void Routes::take_alike_turns(Ends& ends, int frame) const {
+  ends.tree_turn = ends.strand;
+  ends.local_turn = ends.strand / static_cast<int>(composite_.root_hosts.size()) + frame * strands_of_root();
+  if (depth_home_in_ == 0) ends.turn_of_place = strands_of_root();
 }
 
 // The turn of the owner's port, or of that near it. Several ports of another host may be at that port's leaf switch:
@@ -251,6 +264,14 @@ void Routes::add_local(const LocalIndex& index, ChunkId local_chunk, Rank rank, 
   }
 }
 
+// The chunk of a host's schedule that the chunk takes there. A butterfly has no root host.
+ChunkId Routes::local_chunk(const std::vector<std::vector<ChunkId>>& turns, const Ends& ends, int host,
+                            int root_host) const {
+  const std::vector<ChunkId>& own = turns[at(local_of_[at(port(ends, host))])];
+  const int further = ends.turn_of_place == 0 ? 0 : places_behind(host, root_host) * ends.turn_of_place;
+  return own[at(ends.local_turn + further) % own.size()];
+}
+
 // Copies from the host's entries to its devices. A rank that alone contributed the chunk has it already, and so have
 // the devices over which it passed the chunk to the port.
 void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, std::vector<Move>& moves) const {
@@ -258,10 +279,10 @@ void Routes::spread_on_host(const Ends& ends, int root, Rank rank, Step first, s
   const Host& host = composite_.hosts[at(at_host)];
   const HostKind& kind = *composite_.kinds[at(host.kind)];
   const bool home = kind.has_entries() && at_host == root;
-  const auto& turns = (home ? kind.home->out_turns : kind.out_turns)[at(local_of_[at(port(ends, at_host))])];
+  const ChunkId chunk = local_chunk(home ? kind.home->out_turns : kind.out_turns, ends, at_host, root);
   const KindIndex& index = *kinds_[at(host.kind)];
   const std::size_t before = moves.size();
-  add_local(home ? index.home_out : index.out, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
+  add_local(home ? index.home_out : index.out, chunk, rank, first, moves);
   if (ends.everyone_contributes) return;
   const auto known = [&](const Move& move) {
     const Rank to = move.sends ? move.peer : rank;
@@ -275,9 +296,9 @@ void Routes::collect_on_host(const Ends& ends, int root, Rank rank, Step first, 
   const Host& host = composite_.hosts[at(at_host)];
   const HostKind& kind = *composite_.kinds[at(host.kind)];
   const bool home = kind.has_entries() && at_host == root;
-  const auto& turns = (home ? kind.home->in_turns : kind.in_turns)[at(local_of_[at(port(ends, at_host))])];
+  const ChunkId chunk = local_chunk(home ? kind.home->in_turns : kind.in_turns, ends, at_host, root);
   const KindIndex& index = *kinds_[at(host.kind)];
-  add_local(home ? index.home_in : index.in, turns[at(ends.local_turn) % turns.size()], rank, first, moves);
+  add_local(home ? index.home_in : index.in, chunk, rank, first, moves);
 }
 
 ChunkId Routes::root_chunk(const Ends& ends) const {
@@ -314,8 +335,10 @@ const std::vector<int>* Routes::more_entries(const Ends& ends, int host, Way way
   const Host& one = composite_.hosts[at(host)];
   const HostKind& kind = *composite_.kinds[at(one.kind)];
   if (!kind.has_entries()) return nullptr;
-  const auto& turns = (way == Way::in ? kind.in_turns : kind.out_turns)[at(local_of_[at(port(ends, host))])];
-  return &(way == Way::in ? kind.in_entries : kind.out_entries)[at(turns[at(ends.local_turn) % turns.size()])];
+  const bool in = way == Way::in;
+  const int root = ends.turn_of_place == 0 ? host : root_host(ends);
+  return &(in ? kind.in_entries
+              : kind.out_entries)[at(local_chunk(in ? kind.in_turns : kind.out_turns, ends, host, root))];
 }
 
 int Routes::entries(const Ends& ends, int host, int root_host, Way way) const {
@@ -499,17 +522,8 @@ void Routes::moves(ChunkId chunk, Rank rank, std::vector<Move>& moves) const {
   const std::size_t before = moves.size();
   moves_of_part(of, rank, moves);
   const Step first = start(of);
-  for (std::size_t i = before; i < moves.size(); ++i) {
-    moves[i].step += first;
-    if (composite_.order) take_order(chunk, rank, moves[i]);
-  }
-}
-
-void Routes::take_order(ChunkId chunk, Rank rank, Move& move) const {
-  const bool copy = move.kind == SendKind::copy;
-  const Rank named = copy == move.sends ? move.peer : rank;
-  move.step =
-      (copy ? composite_.order->copies : composite_.order->sums)[at(chunk) * at(composite_.ranks()) + at(named)];
+  for (std::size_t i = before; i < moves.size(); ++i) moves[i].step += first;
+  if (composite_.order) take_order(chunk, rank, std::span(moves).subspan(before));
 }
 
 void Routes::moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const {

@@ -30,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,8 @@ struct RootHost {
 // chunks wait for one another (compose/lowering/by_time.h).
 struct Order {
   // By chunk, then rank: of the copy that comes to the rank, and of the sum that it passes on. Empty if there are none.
+  // Of Composite::alike: by the chunk that the tier's first host has in the place of this one
+  // (Routes::as_first_host()), then position of the rank in its host.
   std::vector<Step> copies;
   std::vector<Step> sums;
   Step steps = 0;
@@ -182,11 +185,20 @@ struct Composite {
   bool staggered = false;
   Step root_lead = 0;                  // as in Schedule; at most kMostFrameSteps
   std::shared_ptr<const Order> order;  // null: the steps of frames
+  // Whether every host does with the chunks of its own ranks what any other one does with the chunks of its ranks. A
+  // host then takes the turns of its schedules by how many places it stands behind a chunk's root host; with entries
+  // all hosts take the same turn, since a host gets its entries from as many of its parent. So a row of blocks, or an
+  // AllReduce's chunks of one strand for each root host, has one turn at a host. Without it chunks of one frame take
+  // all turns. For one tier with one group of hosts that are alike (fault_of_alike()).
+  bool alike = false;
 
   int ranks() const { return topology->ranks; }
 };
 
 class RailsOfPairs;
+
+// Why hosts of the composite cannot do alike (Composite::alike); empty: they can.
+std::string fault_of_alike(const Composite& composite);
 
 // Whether all frames meet on links that the hosts of a rack share. Where sums meet copies there, as in an AllReduce,
 // these hosts do not go on in step.
@@ -248,6 +260,13 @@ class Routes {
   // trees of its own. In most shapes it passes data to no other host.
   int last_host(ChunkId chunk) const;
 
+  // Of Composite::alike: the chunk with which the tier's first host does what `host` does with this one.
+  ChunkId as_first_host(ChunkId chunk, int host) const;
+
+  // Where the steps of an order have the one of what the rank does with the chunk: a copy that comes, a sum that
+  // leaves.
+  std::size_t place_in_order(ChunkId chunk, Rank rank) const;
+
   // Visits the edges of the chunk's tree of hosts from one host: (child, step) for each child of `host`.
   void for_each_child(ChunkId chunk, int host, const std::function<void(int child, Step step)>& visit) const;
 
@@ -267,12 +286,13 @@ class Routes {
   struct Ends {
     bool everyone_contributes, everyone_receives;
     Rank source, sink;
-    int turn;            // index of the port, counted over all ports; of one root also in Composite::root_turns
-    int strand;          // index among the port's chunks of one frame, counted over all of them
-    int tree_turn;       // which of the trees that chunks take in turn, counted over all
-    int near_turn = 0;   // in Host::near
-    int local_turn = 0;  // index in the turns of HostKind
-    int leaf_turn = 0;   // which of the trees that have leaves
+    int turn;               // index of the port, counted over all ports; of one root also in Composite::root_turns
+    int strand;             // index among the port's chunks of one frame, counted over all of them
+    int tree_turn;          // which of the trees that chunks take in turn, counted over all
+    int near_turn = 0;      // in Host::near
+    int local_turn = 0;     // index in the turns of HostKind
+    int turn_of_place = 0;  // how many of them each place behind the root host is further: Composite::alike
+    int leaf_turn = 0;      // which of the trees that have leaves
   };
 
   struct Part {
@@ -280,13 +300,20 @@ class Routes {
     int frame;
   };
 
+  int places_behind(int host, int root_host) const;
+  int strands_of_root() const;
+  void take_alike_turns(Ends& ends, int frame) const;
+  void place_roots();
+  ChunkId local_chunk(const std::vector<std::vector<ChunkId>>& turns, const Ends& ends, int host, int root_host) const;
   int turn_on_rails(Rank owner, int near_turn, int others) const;
   int owners() const;  // ranks whose blocks take turns in the numbers of chunks
   Part part(ChunkId chunk) const;
   bool has_strands_of_ports() const;  // else of blocks
   int strands() const;
   Step start(const Part& part) const;
-  void take_order(ChunkId chunk, Rank rank, Move& move) const;
+  void take_order(ChunkId chunk, Rank rank, std::span<Move> moves) const;
+  ChunkId as_first_host(ChunkId chunk, int host, int root_host) const;
+  std::size_t place_in_order(ChunkId chunk, Rank rank, int root_host) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(const Part& part) const;
   Rank port(const Ends& ends, int host) const;
@@ -350,6 +377,7 @@ class Routes {
   std::vector<std::shared_ptr<const KindIndex>> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host
+  std::vector<int> root_at_;                // Composite::alike, AllReduce: by place, its number among root hosts
   std::vector<Step> tier_start_;            // first step of a tier when data spreads
   int most_ports_ = 1;
   Step depth_in_ = 0;  // largest over all kinds of hosts

@@ -29,7 +29,8 @@ int Routes::turn_of_frames() const {
     if (count > 1) turn = std::min(at(composite_.frames), std::lcm(turn, count / std::gcd(count, by)));
   };
   const bool entries = depth_home_in_ > 0;
-  const std::size_t strands_of_frame = at(owners() > 1 ? pieces_ : strands());
+  const bool roots_alike = owners() == 1 && composite_.alike;
+  const std::size_t strands_of_frame = at(owners() > 1 ? pieces_ : roots_alike ? strands_of_root() : strands());
   for (const auto& kind : composite_.kinds) {
     for_each_turns(*kind, [&](const auto& turns) { take(turns.size(), strands_of_frame); });
     if (kind->home) for_each_turns(*kind->home, [&](const auto& turns) { take(turns.size(), strands_of_frame); });
@@ -37,7 +38,8 @@ int Routes::turn_of_frames() const {
   if (composite_.at_root) take(composite_.root_turns.size(), at(pieces_));
   if (owners() == 1)
     for (const Host& host : composite_.hosts) take(host.ports.size(), at(pieces_));
-  if (composite_.collective == Collective::allreduce && entries) take(composite_.root_hosts.size(), 1);
+  if (composite_.collective == Collective::allreduce && entries && !composite_.alike)
+    take(composite_.root_hosts.size(), 1);
   for (const Tier& tier : composite_.tiers) take(tier.leaves.size(), 1);
   if (owners() == 1 && !entries) return static_cast<int>(turn);
   const std::size_t by = owners() > 1 ? at(pieces_) : 1;

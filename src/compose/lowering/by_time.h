@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compose/form/composite.h"
+#include "schedule/host_share.h"
 #include "schedule/simulation/simulate.h"
 
 namespace sccl::compose {
@@ -20,5 +21,9 @@ inline constexpr double kChunkOfSlice = 128 * 1024;
 // gets a chunk twice, as on a detour to a port: an order has no place for that. The composite must have passed verify()
 // and have no order. A pure function of its argument; O(n log n) for n = sends of the flat form.
 Ordered order_by_time(const Composite& composite, double chunk_bytes = kChunkOfLane);
+
+// The same of the host that stands for all, where hosts do alike (Composite::alike): an order that each host's sends
+// have, in a time that does not grow with the hosts. The share's sends get these steps. Null as above.
+std::shared_ptr<const Order> order_by_time(const Composite& composite, schedule::HostShare& share, double chunk_bytes);
 
 }  // namespace sccl::compose

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compose/proof/networks.h"
+#include "compose/proof/order.h"
 #include "schedule/proof/verify.h"
 #include "topology/graph/routes.h"
 
@@ -443,41 +444,12 @@ void check_ends(const Composite& composite) {
       refuse(composite, "root host {} is not one of 0..{}", host, composite.hosts.size() - 1);
   if (composite.pace_across < 0 || composite.pace_across > kMostPace)
     refuse(composite, "blocks change rails at a pace of {}", composite.pace_across);
+  if (const std::string fault = composite.alike ? fault_of_alike(composite) : ""; !fault.empty())
+    refuse(composite, "its hosts do not do alike: {}", fault);
   if (composite.rails_of_pairs && !unicast)
     refuse(composite, "{} has no blocks of pairs of hosts", info(composite.collective).call_name);
   if (composite.meeting == Meeting::butterfly && composite.collective != Collective::allreduce)
     refuse(composite, "{} does not meet as a butterfly: AllReduce does", info(composite.collective).call_name);
-}
-
-// What a rank does with a chunk, in the steps of one of the first frames: computed once for all frames that are alike.
-class MovesByFrames {
- public:
-  MovesByFrames(const Routes& routes, int ranks) : routes_(routes), known_(at(ranks) * at(routes.frames_in_turn())) {}
-
-  const std::vector<Move>& of(ChunkId chunk, Rank rank) {
-    const ChunkId first = routes_.in_first_frames(chunk).first;
-    Known& known = known_[at(first) % known_.size()];
-    if (known.chunk != first || known.rank != rank) {
-      known = {first, rank, {}};
-      routes_.moves(first, rank, known.moves);
-    }
-    return known.moves;
-  }
-
- private:
-  struct Known {
-    ChunkId chunk = -1;
-    Rank rank = -1;
-    std::vector<Move> moves;
-  };
-  const Routes& routes_;
-  std::vector<Known> known_;  // by chunk modulo their number, as in expand()
-};
-
-// Whether two moves of a rank with a chunk must keep their order.
-bool depend(const Move& a, const Move& b) {
-  const bool sums = a.kind == SendKind::reduce && b.kind == SendKind::reduce;
-  return a.sends != b.sends || (!a.sends && !sums);
 }
 
 // The topology with all ranks on one host, whose links are all links.
@@ -498,36 +470,7 @@ topology::Cluster as_one_host(const topology::Topology& topology) {
 }
 
 void check_order(const Composite& composite) {
-  if (!composite.order) return;
-  const Order& order = *composite.order;
-  Composite by_frames = composite;
-  by_frames.order = nullptr;
-  const Routes before(by_frames);
-  const std::size_t all = at(before.chunks()) * at(composite.ranks());
-  for (const std::vector<Step>* steps : {&order.copies, &order.sums}) {
-    if (!steps->empty() && steps->size() != all)
-      refuse(composite, "its order has {} steps for {} chunks of {} ranks", steps->size(), before.chunks(),
-             composite.ranks());
-    for (const Step step : *steps)
-      if (step < 0 || step >= order.steps) refuse(composite, "its order has step {} of {}", step, order.steps);
-  }
-  const auto step = [&](ChunkId chunk, Rank rank, const Move& move) {
-    const bool copy = move.kind == SendKind::copy;
-    const std::vector<Step>& steps = copy ? order.copies : order.sums;
-    if (steps.empty()) refuse(composite, "its order has no step for a {} of chunk {}", copy ? "copy" : "sum", chunk);
-    return steps[at(chunk) * at(composite.ranks()) + at(copy == move.sends ? move.peer : rank)];
-  };
-  MovesByFrames known(before, composite.ranks());
-  for (Rank rank = 0; rank < composite.ranks(); ++rank)
-    before.for_each_chunk_of(rank, [&](ChunkId chunk) {
-      const std::vector<Move>& moves = known.of(chunk, rank);
-      for (const Move& a : moves) {
-        const Step of_a = step(chunk, rank, a);
-        for (const Move& b : moves)
-          if (depend(a, b) && (a.step < b.step) != (of_a < step(chunk, rank, b)))
-            refuse(composite, "its order turns round what rank {} does with chunk {}", rank, chunk);
-      }
-    });
+  if (const std::string fault = fault_of_order(composite); !fault.empty()) refuse(composite, "{}", fault);
 }
 
 }  // namespace

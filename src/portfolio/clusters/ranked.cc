@@ -44,9 +44,20 @@ constexpr double kAsPromised = 1.03;
 // What is so much slower than others promise to be does other things: it tells nothing of them.
 constexpr double kComparable = 1.25;
 constexpr double kNever = std::numeric_limits<double>::infinity();
+// Orders by time (OrderedShare) are made first, and of so many sends of one host together: three layouts or more, of
+// half a microsecond for each send. On more ranks planning may take longer.
+constexpr double kMostOrdered = 66000;
+constexpr double kMostOrderedOfMany = 300000;
+constexpr int kFewRanks = 128;
+constexpr double kLittleFaster = 1.04;
+constexpr double kAlmostBest = 1.05;  // times what an order promises: it is not worth its time
 
 // Whether hosts seem to do alike.
 bool has_share(const CompositeCandidate& one) { return one.shares != nullptr && one.shares->serves(*one.composite); }
+
+bool has_entries(const CompositeCandidate& one) {
+  return std::ranges::any_of(one.composite->kinds, [](const auto& kind) { return kind->has_entries(); });
+}
 
 double slices_of_chunk(const CompositeCandidate& one, const schedule::SimulationOptions& options) {
   return std::max(1.0, std::ceil(one.cost.chunk_per_byte * options.bytes / options.slice_bytes));
@@ -69,6 +80,10 @@ double work_of(const CompositeCandidate& one, schedule::SimulationOptions option
   options.slice_bytes = slice_bytes;
   if (alike) return sends_of(one) / static_cast<double>(one.composite->hosts.size()) * slices_of_chunk(one, options);
   return std::min(work_of_all_frames(one, options), work_of_first_frames(one, options));
+}
+
+double most_ordered(const compose::Composite& composite) {
+  return std::min(kMostOrderedOfMany, kMostOrdered * std::max(1.0, static_cast<double>(composite.ranks()) / kFewRanks));
 }
 
 // That the closed form prefers. Frames of one root's data may have whole chunks where those take hardly longer: they
@@ -147,6 +162,32 @@ class Simulations {
   Simulations(const std::vector<CompositeCandidate>& candidates, const schedule::SimulationOptions& options)
       : candidates_(candidates), options_(options) {}
 
+  // Orders by time, in a time of their own, the one first that takes the least time if no chunk waits for another one.
+  // Nothing where others promise as much: their closed form is good where data enters hosts at one device.
+  void run_orders(std::vector<RankedComposite>& order) {
+    std::vector<std::pair<double, RankedComposite*>> promising;
+    double others_us = kNever;
+    for (RankedComposite& one : order) {
+      const CompositeCandidate& candidate = candidates_[one.candidate];
+      if (candidate.by_time == nullptr && !has_entries(candidate)) others_us = std::min(others_us, one.closed_us);
+      if (candidate.by_time != nullptr) promising.emplace_back(without_waiting_us(one), &one);
+    }
+    std::ranges::stable_sort(promising, {}, &std::pair<double, RankedComposite*>::first);
+    double ordered = 0;
+    for (const auto& [us, one] : promising) {
+      const CompositeCandidate& candidate = candidates_[one->candidate];
+      if (others_us < us || least_us_ < kAlmostBest * us) return;
+      const double sends = sends_of(candidate) / static_cast<double>(candidate.composite->hosts.size());
+      if (ordered + sends > most_ordered(*candidate.composite)) continue;
+      ordered += sends;
+      simulate(*one);
+    }
+  }
+
+  double without_waiting_us(const RankedComposite& one) const {
+    return candidates_[one.candidate].cost.without_waiting().time_us(options_.bytes, one.slice_bytes);
+  }
+
   // At most so many of each family, as long as there is time, of which `kept` is for others. Frames of one shape take
   // about as long; shapes differ.
   void run(const std::vector<RankedComposite*>& promising, int most_of_family, double most_work, double kept = 0) {
@@ -154,8 +195,9 @@ class Simulations {
     for (RankedComposite* const next : promising) {
       RankedComposite& one = *next;
       const CompositeCandidate& candidate = candidates_[one.candidate];
-      if (one.simulated || refused_.contains(one.candidate)) continue;
+      if (one.simulated || refused_.contains(one.candidate) || candidate.by_time != nullptr) continue;
       if (one.time_us >= kHopeless * least_us_) return;
+      if (cannot_win(one)) continue;
       if (taken[shape_and_level(candidate)] == most_of_family) continue;
       if (passes_whole(candidate.composite->collective) && twins_.contains(twin(one))) continue;
       const double work = work_of(one.candidate, one.slice_bytes);
@@ -189,7 +231,8 @@ class Simulations {
     std::vector<RankedComposite*> others;
     for (RankedComposite& one : order) {
       if (one.simulated) tried.insert(trees_of(candidates_[one.candidate]));
-      if (!one.simulated && !refused_.contains(one.candidate) && one.closed_us < least_us) others.push_back(&one);
+      const bool known_or_order = one.simulated || candidates_[one.candidate].by_time != nullptr;
+      if (!known_or_order && !refused_.contains(one.candidate) && one.closed_us < least_us) others.push_back(&one);
     }
     std::ranges::stable_sort(others, {}, &RankedComposite::closed_us);
     bool any = false;
@@ -233,9 +276,17 @@ class Simulations {
       const double little_more = waits_little(candidate) ? 1 : kAboutAsFast;
       one.time_us = one.closed_us * little_more * std::max({of_fastest, of_shape, of_level});
     }
+    put_unknown_orders_back(order);
   }
 
  private:
+  // Steps of a frame overlap those of others: simulations may be a little faster than the closed form without waiting.
+  bool cannot_win(const RankedComposite& one) const {
+    if (least_us_ == kNever) return false;
+    const double busy_us = candidates_[one.candidate].cost.busy_us(options_.bytes);
+    return kAboutAsFast * busy_us >= least_us_ || without_waiting_us(one) >= kLittleFaster * least_us_;
+  }
+
   bool alike(std::size_t index) const { return has_share(candidates_[index]) && !unlike_.contains(index); }
   // The same for composites whose hosts do the same in another order. Of data of one root they take about as long, and
   // one is simulated; the others are if they come first.
@@ -246,6 +297,17 @@ class Simulations {
   }
   double work_of(std::size_t index, double slice_bytes) const {
     return portfolio::work_of(candidates_[index], options_, slice_bytes, alike(index));
+  }
+
+  // An order by time that was not made is not chosen: it would take long.
+  void put_unknown_orders_back(std::vector<RankedComposite>& order) const {
+    double least = kNever;
+    for (const RankedComposite& one : order)
+      if (candidates_[one.candidate].by_time == nullptr) least = std::min(least, one.time_us);
+    if (least == kNever) return;
+    for (RankedComposite& one : order)
+      if (!one.simulated && candidates_[one.candidate].by_time != nullptr)
+        one.time_us = std::max(one.time_us, std::nextafter(least, kNever));
   }
 
   // What the simulator refuses, links of thousands of lanes for example, keeps its closed form; so do hosts that seem
@@ -292,6 +354,14 @@ class Simulations {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     options.stop_after_us = least_us_;
+    if (candidate.by_time != nullptr) {
+      const schedule::HostShare* const share = candidate.by_time->share();
+      if (share == nullptr) return std::nullopt;
+      const FlatSize size(static_cast<double>(share->schedule.sends.size()), candidate.cost.chunk_per_byte);
+      SimulatedTime time = size.time(schedule::Simulator(*share), options, kMostOfAll, kOfParts);
+      time.us = std::max(time.us, candidate.cost.busy_us(options.bytes));
+      return time;
+    }
     if (alike(index)) {
       const auto share = candidate.shares->of(*candidate.composite);
       if (!share) return std::nullopt;
@@ -362,6 +432,7 @@ std::vector<RankedComposite> ranked(const std::vector<CompositeCandidate>& candi
   const auto earlier = [](const RankedComposite& a, const RankedComposite& b) { return a.time_us < b.time_us; };
   std::stable_sort(order.begin(), order.end(), earlier);
   Simulations simulations(candidates, options);
+  simulations.run_orders(order);
   const std::vector<RankedComposite*> promising = by_promise(order, candidates, options);
   // The one that promises most has its turn, however much work it is.
   const double most_promising = order.empty() ? 0 : simulations.work_of(order.front());

@@ -7,11 +7,9 @@ namespace sccl::portfolio {
 namespace {
 
 int most_turns(const compose::Composite& composite) {
-  std::size_t turns = 1;
-  for (const auto& kind : composite.kinds)
-    for (const auto* lists : {&kind->in_turns, &kind->out_turns})
-      for (const auto& list : *lists) turns = std::max(turns, list.size());
-  return static_cast<int>(turns);
+  int turns = 1;
+  for (const auto& kind : composite.kinds) turns = std::max(turns, portfolio::most_turns(*kind));
+  return turns;
 }
 
 bool has_entries(const compose::Composite& composite) {
@@ -31,6 +29,13 @@ int trees_in_turn(const compose::Composite& composite) {
 }
 
 }  // namespace
+
+int most_turns(const compose::HostKind& kind) {
+  std::size_t turns = 1;
+  for (const auto* lists : {&kind.in_turns, &kind.out_turns})
+    for (const auto& list : *lists) turns = std::max(turns, list.size());
+  return static_cast<int>(turns);
+}
 
 int most_ports(const compose::Composite& composite) {
   std::size_t ports = 1;
@@ -84,6 +89,16 @@ int chunks_of_buffer(const compose::Composite& composite, Evenly evenly) {
     }
   }
   return strands * most_ports(composite);
+}
+
+int chunks_of_alike(const compose::Composite& composite) {
+  const bool entries = has_entries(composite);
+  if (composite.collective != Collective::allreduce) {
+    const int row = composite.collective == Collective::reducescatter ? composite.ranks() : 1;
+    return entries ? composite.frames * row : composite.chunks_per_rank;
+  }
+  const int row = composite.frames * most_ports(composite) * static_cast<int>(composite.hosts.size());
+  return row * (entries ? 1 : std::max(1, composite.chunks_per_rank / row));
 }
 
 // Roots and trees have no common divisor: each root has all trees.

@@ -12,6 +12,9 @@ namespace sccl::portfolio {
 inline constexpr int kMostStrands = 48;  // of a port
 inline constexpr int kMostPieces = 8;    // of a block
 
+// Of a port of a host's schedule.
+int most_turns(const compose::HostKind& kind);
+
 // Of one host.
 int most_ports(const compose::Composite& composite);
 
@@ -29,6 +32,10 @@ int pieces_of_block(const compose::Composite& composite, Evenly evenly);
 // The chunks of one frame of AllReduce, Broadcast and Reduce: enough strands per port to make all their paths equally
 // busy.
 int chunks_of_buffer(const compose::Composite& composite, Evenly evenly);
+
+// Composite::chunks_per_rank where hosts do alike, near what it is: as many chunks of each root host. With entries a
+// frame has one for each root and port, so that frames take the turns of a host, which are unlike, one by one.
+int chunks_of_alike(const compose::Composite& composite);
 
 // AllReduce by several trees: one root host; some, where a chunk's root host does more for it than others do.
 std::vector<int> root_hosts_of_trees(const compose::Composite& composite);

@@ -221,13 +221,6 @@ std::vector<int> roots_beside_leaves(const compose::Tier& tier) {
   return {members.begin(), members.end() - std::ranges::max(tier.leaves)};
 }
 
-std::string frames_in_name(const compose::Composite& composite) {
-  if (composite.staggered) return fmt::format("/{}/{}", composite.frames, composite.frame_steps);
-  if (composite.frames == 1) return "";
-  return composite.frame_steps == 1 ? fmt::format("/{}", composite.frames)
-                                    : fmt::format("/{}x{}", composite.frames, composite.frame_steps);
-}
-
 // Nothing returns to the root's host.
 compose::RootHost whole_at_root(const schedule::Schedule& schedule) {
   return {schedule, {}, {}, schedule.collective == Collective::reduce ? 0 : schedule.steps};
@@ -344,8 +337,13 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   if (by_blocks && variant.outer != nullptr)
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
+  if (!simulated() && has_order(variant.frames.order)) {
+    composite.alike = true;
+    composite.chunks_per_rank = chunks_of_alike(composite);
+    if (!compose::fault_of_alike(composite).empty() || !shares_->serves(composite)) return {};
+  }
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
-  if (!simulated() && too_many_frames(variant.frames, chunks, ranks)) return {};
+  if (!simulated() && !composite.alike && too_many_frames(variant.frames, chunks, ranks)) return {};
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
   const bool by_devices = variant.at_root != nullptr && variant.at_root->name == kScattered;
@@ -380,6 +378,8 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
   const Steps order_of_more = simulated() ? Steps::by_time_of_slices : variant.frames.order;
   std::vector<CompositeCandidate> result;
   result.push_back({compose::Verified(std::move(composite), shop.verifier), cost, variant.frames.order, shares_});
+  if (result.back().composite->alike)
+    result.back().by_time = std::make_shared<const OrderedShare>(result.back().composite, shares_);
   for (compose::Composite& one : more) {
     one.name = without_frames + frames_in_name(one);
     const compose::Cost its_cost = simulated() ? in_more_frames(cost, one) : shop.costs.cost(one);
@@ -395,11 +395,11 @@ void CompositePlanner::make(std::vector<CompositeCandidate>& result, const std::
   std::vector<std::vector<CompositeCandidate>> all(variants.size());
   in_parallel(variants.size(), threads,
               [&](std::size_t one, unsigned worker) { all[one] = made(variants[one], *workshops_[worker]); });
-  std::set<std::string_view> names;
-  for (const CompositeCandidate& one : result) names.insert(one.composite->name);
+  std::set<std::string> names;
+  for (const CompositeCandidate& one : result) names.insert(one.name());
   for (auto& some : all) {
-    if (some.empty() || names.contains(some.front().composite->name)) continue;
-    for (const CompositeCandidate& one : some) names.insert(one.composite->name);
+    if (some.empty() || names.contains(some.front().name())) continue;
+    for (const CompositeCandidate& one : some) names.insert(one.name());
     std::ranges::move(some, std::back_inserter(result));
   }
 }
@@ -499,6 +499,7 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
           variant.at_root = scattered_at_root;
           if (frames.frames == 1 && scattered_at_root != nullptr) variants.push_back(variant);
         }
+        if (!racks) add_by_time(variants, of_shape);
         // Of few hosts no other shape is much shorter than a ring.
         const bool worth_it = shape == Shape::ring || hosts > kShortRing;
         const bool shallow = simulated() || is_wide(shape) || hosts <= 2 * kShortRing;
@@ -527,6 +528,23 @@ std::vector<CompositeCandidate> CompositePlanner::candidates(Collective collecti
   if (!unicast) make(result, packed(result, collective, root, at_root, forests));
   add_even_trees(result, topology_, collective, root, *cluster_, workshops_.front()->verifier);
   return result;
+}
+
+// Where the order of one host's sends is that of all. It hardly matters then in how many steps hosts pass data on: the
+// fewest serve.
+void CompositePlanner::add_by_time(std::vector<Variant>& variants, const Variant& of_shape) const {
+  const Shape shape = of_shape.shape;
+  if (simulated() || info(of_shape.collective).rooted || hosts_.size() < 2) return;
+  if (shape != (hosts_.size() > 2 ? Shape::quadrupling : Shape::doubling) && shape != Shape::direct) return;
+  Variant variant = of_shape;
+  const compose::HostKind& kind = *naming(of_shape.level).kind;
+  const int ports = static_cast<int>(hosts_.front().ports.size());
+  const int chunks =
+      of_shape.collective == Collective::allreduce ? ports * static_cast<int>(hosts_.size()) : topology_->ranks;
+  for (const Framing& frames : frames_by_time(of_shape.collective, kind.has_entries() ? most_turns(kind) : 0, chunks)) {
+    variant.frames = frames;
+    variants.push_back(variant);
+  }
 }
 
 // Trees of roots, where they leave the links between hosts less busy than every shape. Where hosts differ in entries,

@@ -17,6 +17,7 @@
 #include "portfolio/composites/framings.h"
 #include "portfolio/composites/outer_trees.h"
 #include "portfolio/flat/flat_form.h"
+#include "portfolio/flat/ordered_share.h"
 #include "portfolio/host/host_level.h"
 #include "portfolio/host/root_forest.h"
 #include "portfolio/links/rails.h"
@@ -31,8 +32,12 @@ struct CompositeCandidate {
 
   // Of the hosts that it was planned for; null: of all ranks as one host.
   std::shared_ptr<const compose::HostShares> shares = nullptr;
+  // On many ranks: its order by time, where one host's is that of all; null: none.
+  std::shared_ptr<const OrderedShare> by_time = nullptr;
 
   std::string name() const;
+  // What programs are made of: with the order by time that it has on many ranks.
+  compose::Verified to_run() const { return by_time ? by_time->composite() : composite; }
 };
 
 // Plans for one cluster. Work that does not depend on the collective is done once.
@@ -73,6 +78,7 @@ class CompositePlanner {
   bool of_islands() const { return whole_ != nullptr; }
   bool is_worthwhile_here(compose::Shape shape, Collective collective, bool racks) const;
   void order_islands();
+  void add_by_time(std::vector<Variant>& variants, const Variant& of_shape) const;
   std::vector<PortsOfHost> all_ports() const;
   void plan_pairs();
   std::vector<compose::Host> hosts_with(const std::vector<PortsOfHost>& ports);

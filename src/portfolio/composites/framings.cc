@@ -1,7 +1,10 @@
 #include "portfolio/composites/framings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -81,6 +84,34 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
       if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
     }
   return result;
+}
+
+std::string frames_in_name(const compose::Composite& composite) {
+  if (composite.staggered) return fmt::format("/{}/{}", composite.frames, composite.frame_steps);
+  if (composite.frames == 1) return "";
+  return composite.frame_steps == 1 ? fmt::format("/{}", composite.frames)
+                                    : fmt::format("/{}x{}", composite.frames, composite.frame_steps);
+}
+
+// The order of frames is where the search begins, and data that enters hosts at several devices has long ways. Programs
+// that follow an order have an operation for each send. Where these would be too many for all turns of a host, some of
+// the turns are nearly even for one direction, not for both.
+std::vector<Framing> frames_by_time(Collective collective, int turns, int chunks_of_frame) {
+  constexpr int kMostChunks = 24576;
+  constexpr int kSomeTurns = 8;
+  const bool both_ways = collective == Collective::allreduce;
+  std::vector<Framing> wanted;
+  if (turns == 0)
+    wanted = {{16, 1}, {32, 1}};
+  else
+    wanted = {{turns, 8}, {2 * turns, 5}};
+  const auto fit = [&](const Framing& one) {
+    return one.frames * chunks_of_frame <= kMostChunks / (both_ways ? 2 : 1);
+  };
+  std::erase_if(wanted, std::not_fn(fit));
+  if (wanted.empty() && turns > kSomeTurns && !both_ways && fit({kSomeTurns})) wanted = {{kSomeTurns, 2}};
+  for (Framing& one : wanted) one.order = Steps::by_time;
+  return wanted;
 }
 
 bool too_many_frames(const Framing& framing, int chunks, int ranks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compose/cost/cost.h"
@@ -69,6 +70,13 @@ inline constexpr int kRootLead = 16;
 // chunk; a host adds its data in so many steps.
 std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape, int hosts, bool entries,
                                     int steps_of_sums);
+
+// Of composites that get an order by time of one host's sends. `turns`: how many chunks of a root take all turns of a
+// host once, where these are unlike (hosts with entries); else 0. None where programs would be too long.
+std::vector<Framing> frames_by_time(Collective collective, int turns, int chunks_of_frame);
+
+// The end of a composite's name.
+std::string frames_in_name(const compose::Composite& composite);
 
 // Whether ranks' programs get too long; `chunks` are those of all frames.
 bool too_many_frames(const Framing& framing, int chunks, int ranks);

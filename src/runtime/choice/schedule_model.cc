@@ -49,7 +49,8 @@ std::size_t bytes_of(const Candidates& candidates) {
 
 std::size_t bytes_of(const std::vector<portfolio::CompositeCandidate>& composites) {
   std::size_t bytes = 0;
-  for (const portfolio::CompositeCandidate& one : composites) bytes += bytes_of(*one.composite);
+  for (const portfolio::CompositeCandidate& one : composites)
+    bytes += bytes_of(*one.composite) + (one.by_time ? one.by_time->bytes() : 0);
   return bytes;
 }
 
@@ -101,7 +102,7 @@ double processor_us(Collective collective, const compose::Cost& cost, double byt
 
 const portfolio::CompositeCandidate* named(const std::vector<portfolio::CompositeCandidate>& all,
                                            const std::string& name) {
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.composite->name == name; });
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.name() == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -154,6 +155,8 @@ const ScheduleModel::Foreseen& ScheduleModel::foreseen(const Key& key, const Com
                           cost.time_us(bytes, slice) + processor_us(key.first, cost, bytes, pipeline_.slice_bytes));
     }
     std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    // Orders by time spare links waiting, not processors, and take long to make: they come last.
+    std::ranges::stable_partition(result, [&](const auto& one) { return all[one.first].by_time == nullptr; });
     last_ = {key, bytes, std::move(result)};
     return std::get<Foreseen>(last_);
   }
@@ -168,7 +171,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
   const auto all = composites(collective, root);
   std::vector<Ranked> ranked;
   for (const auto& [candidate, time_us] : foreseen({collective, root}, *all, bytes)) {
-    const std::string& name = (*all)[candidate].composite->name;
+    const std::string name = (*all)[candidate].name();
     ranked.push_back({name, time_us, !asked.empty() && portfolio::answers_to(name, asked)});
   }
   return ranked;
@@ -247,7 +250,7 @@ std::optional<compose::Verified> ScheduleModel::composite(Collective collective,
   if (by_levels_) {
     const auto all = composites(collective, root);
     const portfolio::CompositeCandidate* const found = named(*all, name);
-    return found != nullptr ? std::optional(found->composite) : std::nullopt;
+    return found != nullptr ? std::optional(found->to_run()) : std::nullopt;
   }
   const auto all = candidates(collective, root);
   for (const portfolio::Candidate& candidate : *all)

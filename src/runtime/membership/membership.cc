@@ -42,7 +42,7 @@ namespace {
 
 // What every rank tells the others. Sent as plain bytes: all ranks run the same library version on the same machine
 // type.
-constexpr std::uint32_t kProtocolVersion = 37;
+constexpr std::uint32_t kProtocolVersion = 38;
 
 struct PeerRecord {
   VersionHead head{kProtocolVersion, {}};

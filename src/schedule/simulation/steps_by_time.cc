@@ -13,11 +13,13 @@ namespace {
 using timed::Direction, timed::kNever, timed::Laid, timed::Network, timed::Passing, timed::Picoseconds, timed::Waits;
 
 constexpr int kRounds = 2;
-constexpr std::size_t kMostLaid = 400000;  // sends of all layouts together, at about half a microsecond each
-constexpr double kGain = 0.998;            // a round that gains less is the last one
-constexpr double kEnough = 1.02;           // times the busiest link
-constexpr double kHopeless = 1.25;         // the same: no other order is much better
-constexpr double kLonger = 1.02;           // times the layout before
+constexpr std::size_t kMostLaid = 400000;         // sends of all layouts together, at about half a microsecond each
+constexpr std::size_t kMostLaidOfShare = 200000;  // of one host's share: a second round gains half a percent,
+constexpr std::size_t kLeastLayouts = 3;          // and one round a tenth
+constexpr double kGain = 0.998;                   // a round that gains less is the last one
+constexpr double kEnough = 1.02;                  // times the busiest link
+constexpr double kHopeless = 1.25;                // the same: no other order is much better
+constexpr double kLonger = 1.02;                  // times the layout before
 constexpr double kFar = 1.05;
 constexpr double kTooLate = 1.10;  // times the best layout: in this direction chunks queue whatever their order is
 
@@ -73,12 +75,14 @@ std::vector<int> reversed(const std::vector<int>& order) { return {order.rbegin(
 // For the order whose layout takes the least time.
 class Search {
  public:
-  Search(const Schedule& schedule, double chunk_bytes)
-      : schedule_(schedule),
-        network_(schedule, chunk_bytes),
-        given_(order_by_step(schedule)),
-        forwards_(schedule, network_, given_, Direction::forwards),
-        backwards_(schedule, network_, given_, Direction::backwards),
+  Search(const timed::Sends& all, double chunk_bytes)
+      : schedule_(all.schedule),
+        most_laid_(all.share == nullptr ? kMostLaid
+                                        : std::max(kMostLaidOfShare, kLeastLayouts * all.schedule.sends.size())),
+        network_(all, chunk_bytes),
+        given_(order_by_step(all.schedule)),
+        forwards_(all, network_, given_, Direction::forwards),
+        backwards_(all, network_, given_, Direction::backwards),
         busiest_(network_.busiest()) {}
 
   TimedSteps run(Urgency urgency) {
@@ -106,7 +110,7 @@ class Search {
     return laid;
   }
 
-  bool may_lay(std::size_t layouts) const { return laid_ + layouts * schedule_.sends.size() <= kMostLaid; }
+  bool may_lay(std::size_t layouts) const { return laid_ + layouts * schedule_.sends.size() <= most_laid_; }
   bool is_enough() const { return least_ <= kEnough * busiest_; }
 
   Laid lay_backwards(const std::vector<int>& order, Picoseconds most = kNever) {
@@ -203,6 +207,7 @@ class Search {
   }
 
   const Schedule& schedule_;
+  const std::size_t most_laid_;
   const Network network_;
   const std::vector<int> given_;
   const Waits forwards_, backwards_;
@@ -216,7 +221,12 @@ class Search {
 
 TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency) {
   if (schedule.sends.empty()) return {};
-  return Search(schedule, chunk_bytes).run(urgency);
+  return Search(timed::Sends(schedule), chunk_bytes).run(urgency);
+}
+
+TimedSteps steps_by_time(const HostShare& share, double chunk_bytes, Urgency urgency) {
+  if (share.schedule.sends.empty()) return {};
+  return Search(timed::Sends(share), chunk_bytes).run(urgency);
 }
 
 }  // namespace sccl::schedule

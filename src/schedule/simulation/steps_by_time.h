@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "schedule/host_share.h"
 #include "schedule/schedule.h"
 
 namespace sccl::schedule {
@@ -48,5 +49,8 @@ struct TimedSteps {
 // had one and all that reaches a rank before a send has something to do with it: the caller checks. Chunks are of
 // `chunk_bytes`. A pure function of its arguments. O(n log n) for n = sends x links of their paths.
 TimedSteps steps_by_time(const Schedule& schedule, double chunk_bytes, Urgency urgency = Urgency::first_step);
+
+// The same for what the host sends that stands for all: every host's sends get the steps of its own.
+TimedSteps steps_by_time(const HostShare& share, double chunk_bytes, Urgency urgency = Urgency::first_step);
 
 }  // namespace sccl::schedule

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "schedule/simulation/channels.h"
 #include "schedule/simulation/cost.h"
@@ -18,7 +19,8 @@ constexpr int kNear = 32;  // sends of a connection
 
 }  // namespace
 
-Network::Network(const Schedule& schedule, double chunk_bytes) {
+Network::Network(const Sends& all, double chunk_bytes) {
+  const Schedule& schedule = all.schedule;
   const EdgeIndex edges(schedule.topology);
   const int together = std::max(1, static_cast<int>(chunk_bytes / kLaneBytes));
   const auto ways = [&](int lanes, double gbytes_per_s) {
@@ -37,22 +39,30 @@ Network::Network(const Schedule& schedule, double chunk_bytes) {
       link.sets.emplace_back(set, time(schedule.topology.shared[at(set)].lanes, lanes_of_set[at(set)]));
     links.push_back(std::move(link));
   }
-  EdgePaths paths(schedule.topology, edges, 1);
-  std::vector<int> number(at(schedule.ranks) * at(schedule.ranks), -1);
-  for (const Send& one : schedule.sends) {
-    int& known = number[at(one.src) * at(schedule.ranks) + at(one.dst)];
+  add_connections(all, edges, chunk_bytes <= kLaneBytes ? kShortSlots : kSlots);
+}
+
+// `slots`: for each lane that a chunk takes at once.
+void Network::add_connections(const Sends& all, const EdgeIndex& edges, int slots) {
+  const Schedule& schedule = all.schedule;
+  std::optional<EdgePaths> paths;
+  if (all.share == nullptr) paths.emplace(schedule.topology, edges, 1);
+  std::vector<int> number(at(schedule.ranks) * at(all.receivers()), -1);
+  for (std::size_t send = 0; send < schedule.sends.size(); ++send) {
+    const Send& one = schedule.sends[send];
+    int& known = number[at(one.src) * at(all.receivers()) + at(all.receiver(send))];
     if (known < 0) {
       known = static_cast<int>(connections.size());
-      Connection& connection = connections.emplace_back();
-      connection.first_of_way = static_cast<int>(ways_.size());
-      int lanes = std::numeric_limits<int>::max();
-      const int slots = chunk_bytes <= kLaneBytes ? kShortSlots : kSlots;  // for each lane that a chunk takes at once
-      for (const EdgeId edge : paths.of(one.src, one.dst)) {
-        ways_.push_back(edge);
-        lanes = std::min(lanes, links[at(edge)].lanes);
+      const auto first = ways_.size();
+      if (all.share == nullptr) {
+        const std::span<const EdgeId> way = paths->of(one.src, one.dst);
+        ways_.insert(ways_.end(), way.begin(), way.end());
+      } else {
+        for (const topology::Edge& ends : all.share->way(static_cast<int>(send))) ways_.push_back(edges.find(ends));
       }
-      connection.hops = static_cast<int>(ways_.size()) - connection.first_of_way;
-      connection.slots = slots * lanes;
+      int lanes = std::numeric_limits<int>::max();
+      for (std::size_t hop = first; hop < ways_.size(); ++hop) lanes = std::min(lanes, links[at(ways_[hop])].lanes);
+      connections.push_back({static_cast<int>(first), static_cast<int>(ways_.size() - first), slots * lanes});
     }
     connection_of.push_back(known);
   }
@@ -79,12 +89,13 @@ Picoseconds Network::busiest() const {
 
 // In the order in which sends make them: what is near in time is near in memory.
 template <typename InTurn>
-void Waits::number_values(const Schedule& schedule, const Network& network, const InTurn& in_turn) {
+void Waits::number_values(const Sends& all_sends, const Network& network, const InTurn& in_turn) {
+  const Schedule& schedule = all_sends.schedule;
   std::vector<int> number(at(schedule.chunks) * at(schedule.ranks), -1);
   first_reader.assign(1, 0);
   first_writer.assign(1, 0);
-  const auto value = [&](ChunkId chunk, Rank rank) {
-    int& known = number[at(chunk) * at(schedule.ranks) + at(rank)];
+  const auto value = [&](std::pair<ChunkId, Rank> place) {
+    int& known = number[at(place.first) * at(schedule.ranks) + at(place.second)];
     if (known < 0) {
       known = static_cast<int>(values());
       first_reader.push_back(0);
@@ -97,21 +108,24 @@ void Waits::number_values(const Schedule& schedule, const Network& network, cons
     const Send& send = schedule.sends[index];
     const bool forwards = direction == Direction::forwards;
     One& one = all[index];
-    one.makes = value(send.chunk, forwards ? send.dst : send.src);
-    one.reads = value(send.chunk, forwards ? send.src : send.dst);
+    const std::pair sent(send.chunk, send.src);
+    const std::pair arrived(all_sends.arrives_as(index), send.dst);
+    one.makes = value(forwards ? arrived : sent);
+    one.reads = value(forwards ? sent : arrived);
     one.connection = network.connection_of[index];
     ++first_reader[at(one.reads) + 1];
     ++first_writer[at(one.makes) + 1];
   }
 }
 
-Waits::Waits(const Schedule& schedule, const Network& network, const std::vector<int>& by_step, Direction of)
-    : direction(of), all(schedule.sends.size()) {
+Waits::Waits(const Sends& all_sends, const Network& network, const std::vector<int>& by_step, Direction of)
+    : direction(of), all(all_sends.schedule.sends.size()) {
+  const Schedule& schedule = all_sends.schedule;
   const std::size_t sends = schedule.sends.size();
   const auto in_turn = [&](std::size_t place) {
     return at(by_step[direction == Direction::forwards ? place : sends - 1 - place]);
   };
-  number_values(schedule, network, in_turn);
+  number_values(all_sends, network, in_turn);
   std::partial_sum(first_reader.begin(), first_reader.end(), first_reader.begin());
   std::partial_sum(first_writer.begin(), first_writer.end(), first_writer.begin());
   std::vector<int> arrivals(values(), 0);

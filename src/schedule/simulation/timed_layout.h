@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/host_share.h"
 #include "schedule/schedule.h"
 
 namespace sccl::schedule::timed {
@@ -19,6 +20,22 @@ inline constexpr double kPsPerUs = 1e6;
 inline constexpr Picoseconds kNever = std::numeric_limits<double>::infinity();
 
 inline std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// What is laid: all sends of a schedule, or those of the host that stands for all (null: none does). There a send
+// arrives as another chunk, and connections are those of the whole.
+struct Sends {
+  explicit Sends(const Schedule& all) : schedule(all) {}
+  explicit Sends(const HostShare& of_host) : schedule(of_host.schedule), share(&of_host) {}
+
+  ChunkId arrives_as(std::size_t send) const {
+    return share == nullptr ? schedule.sends[send].chunk : share->beyond[send].arrives_as;
+  }
+  Rank receiver(std::size_t send) const { return share == nullptr ? schedule.sends[send].dst : share->beyond[send].to; }
+  Rank receivers() const { return share == nullptr ? schedule.ranks : share->ranks; }
+
+  const Schedule& schedule;
+  const HostShare* share = nullptr;
+};
 
 // Links and the paths of connections.
 struct Network {
@@ -34,7 +51,7 @@ struct Network {
     int slots = 0;
   };
 
-  Network(const Schedule& schedule, double chunk_bytes);
+  Network(const Sends& sends, double chunk_bytes);
 
   // No layout takes less time.
   Picoseconds busiest() const;
@@ -52,6 +69,7 @@ struct Network {
   std::vector<int> connection_of;  // by send
 
  private:
+  void add_connections(const Sends& all, const EdgeIndex& edges, int slots);
   std::vector<EdgeId> ways_;  // of one connection after the other
 };
 
@@ -68,7 +86,7 @@ struct Waits {
     int connection = 0;
   };
 
-  Waits(const Schedule& schedule, const Network& network, const std::vector<int>& by_step, Direction of);
+  Waits(const Sends& all_sends, const Network& network, const std::vector<int>& by_step, Direction of);
 
   std::size_t values() const { return first_reader.size() - 1; }
   int writers(int value) const { return first_writer[at(value) + 1] - first_writer[at(value)]; }
@@ -79,7 +97,7 @@ struct Waits {
 
  private:
   template <typename InTurn>
-  void number_values(const Schedule& schedule, const Network& network, const InTurn& in_turn);
+  void number_values(const Sends& all_sends, const Network& network, const InTurn& in_turn);
 };
 
 // Which sends a connection passes: of those that are there the first in an order, the same of the next few alone, or

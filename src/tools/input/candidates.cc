@@ -106,8 +106,8 @@ Planned plan_by(const std::string& algorithm, const topology::Topology& machine,
       return {*std::move(schedule), options.slice_bytes};
   } else if (portfolio::by_levels_alone(machine)) {
     for (const LevelsCandidate& one : levels_candidates(machine, call, options.slice_bytes))
-      if (portfolio::answers_to(one.plan.composite->name, algorithm))
-        return {compose::expand(*one.plan.composite), one.slice_bytes};
+      if (portfolio::answers_to(one.plan.name(), algorithm))
+        return {compose::expand(*one.plan.to_run()), one.slice_bytes};
   } else {
     auto all = portfolio::candidates(machine, call.collective, call.root, algorithm);
     for (const portfolio::Prediction& prediction : portfolio::predict(all, options))

@@ -74,9 +74,8 @@ bool serves(const std::string& algorithm, const std::optional<std::string>& link
     if (places.devices.empty()) throw CLI::ValidationError("SCCL_TOPO=" + *links + ": " + places.remark);
     const topology::Topology here = part(places.devices);
     if (portfolio::by_levels_alone(here) && planners::find(algorithm) == nullptr)
-      return std::ranges::any_of(portfolio::ClusterPlanner(here).candidates(collective, 0), [&](const auto& one) {
-        return portfolio::answers_to(one.composite->name, algorithm);
-      });
+      return std::ranges::any_of(portfolio::ClusterPlanner(here).candidates(collective, 0),
+                                 [&](const auto& one) { return portfolio::answers_to(one.name(), algorithm); });
     const auto all = portfolio::candidates(here, collective, 0, algorithm);
     return std::any_of(all.begin(), all.end(), [&](const auto& one) { return portfolio::answers_to(one, algorithm); });
   } catch (const Error& error) {

@@ -33,7 +33,7 @@ std::vector<Row> rows_of(const topology::Topology& machine, const Call& call) {
   for (const LevelsCandidate& one : levels_candidates(machine, call, kSliceBytes)) {
     const compose::Composite& composite = *one.plan.composite;
     const int chunks = schedule::chunk_count(composite.collective, composite.ranks(), composite.chunks_per_rank);
-    rows.push_back({composite.name, chunks, composite.chunks_per_rank, steps_of(one.plan.cost), 0, one.time_us,
+    rows.push_back({one.plan.name(), chunks, composite.chunks_per_rank, steps_of(one.plan.cost), 0, one.time_us,
                     one.closed_form_us, one.slice_bytes});
   }
   if (!rows.empty()) return rows;

@@ -115,8 +115,7 @@ std::optional<LevelsCandidate> levels_of(const Options& options) {
   const double slice_bytes = simulation_options(options).slice_bytes;
   auto all = levels_candidates(machine, options.call, slice_bytes > 0 ? slice_bytes : kSliceBytes);
   for (LevelsCandidate& one : all)
-    if (options.algorithm.empty() || portfolio::answers_to(one.plan.composite->name, options.algorithm))
-      return std::move(one);
+    if (options.algorithm.empty() || portfolio::answers_to(one.plan.name(), options.algorithm)) return std::move(one);
   return std::nullopt;
 }
 
@@ -130,7 +129,7 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
     std::puts(nlohmann::json{{"topology", composite.topology->name},
                              {"ranks", composite.ranks()},
                              {"collective", info(composite.collective).name},
-                             {"algo", composite.name},
+                             {"algo", one.plan.name()},
                              {"bytes", options.call.bytes},
                              {"time_us", one.time_us},
                              {"closed_form_us", one.closed_form_us},
@@ -144,7 +143,7 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
   }
   std::printf("# %s of %s by %s on %s, %d ranks: by levels, in slices of %s\n",
               std::string(info(composite.collective).name).c_str(), size_text(options.call.bytes).c_str(),
-              composite.name.c_str(), composite.topology->name.c_str(), composite.ranks(),
+              one.plan.name().c_str(), composite.topology->name.c_str(), composite.ranks(),
               size_text(one.slice_bytes).c_str());
   std::printf("closed form %12.2f us  (%.2f GB/s of the buffer)\n", one.closed_form_us,
               one.closed_form_us > 0 ? options.call.bytes / one.closed_form_us / 1e3 : 0);
@@ -155,7 +154,7 @@ void print_levels(const LevelsCandidate& one, const Options& options) {
 }
 
 Planned planned(const Options& options) {
-  if (const auto levels = levels_of(options)) return {compose::expand(*levels->plan.composite), levels->slice_bytes};
+  if (const auto levels = levels_of(options)) return {compose::expand(*levels->plan.to_run()), levels->slice_bytes};
   const topology::Topology machine = options.machine.machine();
   if (!options.algorithm.empty()) return plan_by(options.algorithm, machine, options.call, simulation_options(options));
   const Candidate best = candidates(machine, options.call, simulation_options(options)).front();
@@ -324,7 +323,7 @@ void run_simulation(const Options& options) {
     if (drawn)
       fail(ErrorCode::invalid_argument,
            "'{}' on {} ranks is too large for a file, picture or timeline of its sends: ask for fewer hosts",
-           levels->plan.composite->name, levels->plan.composite->ranks());
+           levels->plan.name(), levels->plan.composite->ranks());
     return print_levels(*levels, options);
   }
   Outcome outcome;
