@@ -164,7 +164,7 @@ TEST_CASE("a call of one root is ranked by simulations of all ranks") {
   schedule::SimulationOptions options = planned.options(bytes);
   options.slice_bytes = chosen.slice_bytes;
   CHECK(chosen.time_us ==
-        Approx(schedule::simulate(compose::expand(*planned.all[chosen.candidate].composite), options).time_us)
+        Approx(schedule::simulate(compose::expand(*planned.all[chosen.candidate].to_run()), options).time_us)
             .epsilon(0.02));
   const auto by_closed_form = sccl_test::by_closed_form(planned.all, options.bytes, kSlice);
   for (std::size_t i = 0; i < 8; ++i)
@@ -177,7 +177,7 @@ TEST_CASE("of long data a part is simulated, and tells what all takes") {
   const schedule::SimulationOptions options = planned.options(1024 * kMiB);
   int compared = 0;
   for (const std::size_t index : sccl_test::by_closed_form(planned.all, options.bytes, kSlice)) {
-    const schedule::Schedule flat = compose::expand(*planned.all[index].composite);
+    const schedule::Schedule flat = compose::expand(*planned.all[index].to_run());
     const portfolio::FlatSize size(static_cast<double>(flat.sends.size()), planned.all[index].cost.chunk_per_byte);
     const double in_all = size.slices(options, 1e9, 0);
     const double most = in_all / 3;
@@ -230,7 +230,7 @@ TEST_CASE("over racks of unlike size what is foreseen of the chosen one is near 
   INFO(planned.all[chosen.candidate].name() << " on " << hosts << " hosts");
   schedule::SimulationOptions options = planned.options(bytes);
   options.slice_bytes = chosen.slice_bytes;
-  const schedule::Schedule flat = compose::expand(*planned.all[chosen.candidate].composite);
+  const schedule::Schedule flat = compose::expand(*planned.all[chosen.candidate].to_run());
   CHECK(chosen.time_us == Approx(schedule::simulate(flat, options).time_us).epsilon(0.1));
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("hosts that only seem to do alike are simulated, all of them") {
       schedule::SimulationOptions options = planned.options(bytes);
       options.slice_bytes = one.slice_bytes;
       options.stop_after_us = order.front().time_us;
-      const schedule::Simulation all = schedule::simulate(compose::expand(*its.composite), options);
+      const schedule::Simulation all = schedule::simulate(compose::expand(*its.to_run()), options);
       CHECK((all.stopped || one.time_us == Approx(all.time_us).epsilon(0.03)));
     }
   }

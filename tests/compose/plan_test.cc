@@ -104,7 +104,7 @@ TEST_CASE("of large buffers the closed form of the best composite is near its si
       const auto all = planner.candidates(collective, 0);
       const auto& best = all[sccl_test::by_closed_form(all, bytes, 128 * 1024).front()];
       const auto options = sccl_test::moved_in_slices(bytes, 128 * 1024);
-      const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
+      const double simulated = schedule::simulate(compose::expand(*best.to_run()), options).time_us;
       const double closed = best.cost.time_us(bytes, 128 * 1024);
       INFO(best.composite->name << " for " << info(collective).name << " on " << name << ": " << simulated
                                 << " us, closed " << closed);

@@ -67,7 +67,7 @@ inline std::pair<double, double> times_bound(const topology::Topology& machine, 
   const double bound = compose::bounds(machine, topology::cluster_of(machine), collective, 1, kBytes).front().us;
   const double slice = best.cost.good_slice(kBytes, kSlice);
   const auto options = sccl_test::moved_in_lanes(kBytes, slice);
-  const double simulated = schedule::simulate(compose::expand(*best.composite), options).time_us;
+  const double simulated = schedule::simulate(compose::expand(*best.to_run()), options).time_us;
   return {best.cost.time_us(kBytes, slice) / bound, simulated / bound};
 }
 

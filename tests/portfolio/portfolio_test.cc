@@ -195,7 +195,7 @@ TEST_CASE("on rings of devices sums take the ways of copies backwards, and share
     const auto bounds = compose::bounds(machine, topology::cluster_of(machine), collective, 0, kBytes);
     INFO(best.composite->name << " for " << info(collective).name);
     CHECK(best.cost.busy_us(kBytes) < 1.02 * bounds.front().us);
-    CHECK_NOTHROW(schedule::verify(compose::expand(*best.composite)));
+    CHECK_NOTHROW(schedule::verify(compose::expand(*best.to_run())));
   }
   CHECK(least_us[1] == Approx(least_us[0]).epsilon(0.04));  // short frames of sums follow one another more slowly
 }

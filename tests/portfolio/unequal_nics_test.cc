@@ -102,7 +102,7 @@ TEST_CASE("one host with few NICs, or with slow ones, makes a long AllReduce no 
     const double slice = best.cost.good_slice(bytes, 128 * 1024);
     const double closed = best.cost.time_us(bytes, slice) / bound;
     const double simulated =
-        schedule::simulate(compose::expand(*best.composite), sccl_test::moved_in_lanes(bytes, slice)).time_us / bound;
+        schedule::simulate(compose::expand(*best.to_run()), sccl_test::moved_in_lanes(bytes, slice)).time_us / bound;
     INFO(best.name() << " beside NICs of " << slow << " GB/s: " << closed << " and " << simulated);
     CHECK(best.name().starts_with("levels/leaves"));
     CHECK(closed < 1.15);
