@@ -11,8 +11,8 @@
 
 namespace sccl_test {
 
-// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h). Without orders by time on
-// many ranks: the closed form does not know them, and only simulations choose them.
+// Indices of the candidates, fastest first, for `bytes` (the L of schedule/simulation/cost.h). Without orders by time
+// on many ranks: the closed form does not know them, and only simulations choose them.
 inline std::vector<std::size_t> by_closed_form(const std::vector<sccl::portfolio::CompositeCandidate>& candidates,
                                                double bytes, double slice_bytes) {
   std::vector<std::size_t> order(candidates.size());
