@@ -39,6 +39,18 @@ int for_each_ordered(const std::string& cluster, Collective collective, int most
   return visited;
 }
 
+// The same composite with a root host at every so many places, in the steps of its frames.
+compose::Composite with_roots_apart(const compose::Composite& ordered, int places) {
+  compose::Composite one = ordered;
+  one.order = nullptr;
+  const std::vector<int>& circle = one.tiers.front().groups.front();
+  one.root_hosts.clear();
+  for (std::size_t place = 0; place < circle.size(); place += static_cast<std::size_t>(places))
+    one.root_hosts.push_back(circle[place]);
+  one.chunks_per_rank /= places;
+  return one;
+}
+
 // Of one with an order, in few chunks; entries: of hosts that data enters at several devices.
 compose::Verified some_ordered(const char* cluster, Collective collective, bool entries) {
   std::optional<compose::Verified> found;
@@ -71,31 +83,55 @@ std::string name_of(const std::vector<compose::Move>& moves, const compose::Comp
 
 }  // namespace
 
+// What each host does is what one of the first hosts does with the chunk in the same place.
+void check_alike(const compose::Composite& composite) {
+  const compose::Routes routes(composite);
+  const auto& circle = composite.tiers.front().groups.front();
+  const auto period = static_cast<std::size_t>(compose::hosts_that_stand_for_all(composite));
+  std::vector<compose::Move> moves, of_first;
+  for (std::size_t place = 0; place < circle.size(); ++place) {
+    const int host = circle[place];
+    const int first = circle[place % period];
+    std::set<schedule::ChunkId> seen;
+    for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk) {
+      const schedule::ChunkId same = routes.as_first_hosts(chunk, host);
+      REQUIRE(seen.insert(same).second);
+      if (host == first) REQUIRE(same == chunk);
+      if (chunk % 7 != host % 7) continue;
+      for (std::size_t local = 0; local < composite.hosts.front().ranks.size(); ++local) {
+        moves.clear();
+        of_first.clear();
+        routes.moves(chunk, composite.hosts[static_cast<std::size_t>(host)].ranks[local], moves);
+        routes.moves(same, composite.hosts[static_cast<std::size_t>(first)].ranks[local], of_first);
+        REQUIRE(name_of(moves, composite, routes, host) == name_of(of_first, composite, routes, first));
+      }
+    }
+  }
+}
+
+// Flat forms of the order are right and take the time of the share, and programs are right.
+void check_order(const compose::Verified& ordered, const schedule::HostShare& share) {
+  REQUIRE(ordered->order != nullptr);
+  const schedule::Schedule flat = compose::expand(*ordered);
+  schedule::verify(flat);
+  for (const double bytes : {1e6, 64e6}) {
+    schedule::SimulationOptions options{.bytes = flat.collective == Collective::allgather ? bytes / flat.ranks : bytes};
+    options.slots = schedule::kSlots;
+    options.short_slots = options.network_slots = schedule::kShortSlots;
+    options.lane_bytes = schedule::kLaneBytes;
+    CHECK(schedule::Simulator(share).run(options).time_us ==
+          Approx(schedule::simulate(flat, options).time_us).epsilon(0.02));
+  }
+  const compose::RankParts parts(ordered);
+  CHECK_NOTHROW(schedule::check_program(flat, programs(parts, schedule::Forwarding::within(3)),
+                                        {3, 1, schedule::Placement::in_place, 7}));
+}
+
 TEST_CASE("where hosts do alike, each does what the first one does with the chunk in the same place") {
   const std::string cluster = GENERATE("5*z52-full", "9*nvpairs4", "3*mi250x", "5*dgx1v");
   const auto collective = GENERATE(from_range(std::begin(kOfManyRoots), std::end(kOfManyRoots)));
-  const int checked = for_each_ordered(cluster, collective, 4, [](const auto& one, const auto&) {
-    const compose::Composite& composite = *one.composite;
-    const compose::Routes routes(composite);
-    const int first = composite.tiers.front().groups.front().front();
-    std::vector<compose::Move> moves, of_first;
-    for (int host = 0; host < static_cast<int>(composite.hosts.size()); ++host) {
-      std::set<schedule::ChunkId> seen;
-      for (schedule::ChunkId chunk = 0; chunk < routes.chunks(); ++chunk) {
-        const schedule::ChunkId same = routes.as_first_host(chunk, host);
-        REQUIRE(seen.insert(same).second);
-        if (host == first) REQUIRE(same == chunk);
-        if (chunk % 7 != host % 7) continue;
-        for (std::size_t local = 0; local < composite.hosts.front().ranks.size(); ++local) {
-          moves.clear();
-          of_first.clear();
-          routes.moves(chunk, composite.hosts[static_cast<std::size_t>(host)].ranks[local], moves);
-          routes.moves(same, composite.hosts[static_cast<std::size_t>(first)].ranks[local], of_first);
-          REQUIRE(name_of(moves, composite, routes, host) == name_of(of_first, composite, routes, first));
-        }
-      }
-    }
-  });
+  const int checked =
+      for_each_ordered(cluster, collective, 4, [](const auto& one, const auto&) { check_alike(*one.composite); });
   CHECK(checked > 0);
 }
 
@@ -104,26 +140,32 @@ TEST_CASE("the order of one host is one for all: flat forms are right, take the 
   const auto collective = GENERATE(from_range(std::begin(kOfManyRoots), std::end(kOfManyRoots)));
   const int checked = for_each_ordered(cluster, collective, 2, [](const auto& one, const auto&) {
     const compose::Verified ordered = one.to_run();
-    REQUIRE(ordered->order != nullptr);
     CHECK(ordered->name == one.name());
-    const schedule::Schedule flat = compose::expand(*ordered);
-    schedule::verify(flat);
     const schedule::HostShare* const share = one.by_time->share();
     REQUIRE(share != nullptr);
-    for (const double bytes : {1e6, 64e6}) {
-      schedule::SimulationOptions options{.bytes =
-                                              flat.collective == Collective::allgather ? bytes / flat.ranks : bytes};
-      options.slots = schedule::kSlots;
-      options.short_slots = options.network_slots = schedule::kShortSlots;
-      options.lane_bytes = schedule::kLaneBytes;
-      CHECK(schedule::Simulator(*share).run(options).time_us ==
-            Approx(schedule::simulate(flat, options).time_us).epsilon(0.02));
-    }
-    const compose::RankParts parts(ordered);
-    CHECK_NOTHROW(schedule::check_program(flat, programs(parts, schedule::Forwarding::within(3)),
-                                          {3, 1, schedule::Placement::in_place, 7}));
+    check_order(ordered, *share);
   });
   CHECK(checked > 0);
+}
+
+TEST_CASE("where root hosts are some places apart, as many hosts stand for all, and their order is one for all") {
+  const bool entries = GENERATE(false, true);
+  const int places = GENERATE(2, 3);
+  const char* const cluster = "6*z52-full";
+  const compose::Composite apart = with_roots_apart(*some_ordered(cluster, Collective::allreduce, entries), places);
+  CHECK(compose::hosts_that_stand_for_all(apart) == places);
+  const compose::Verified by_frames(apart);
+  check_alike(apart);
+  portfolio::CompositePlanner planner(topology::load(cluster).topology);
+  auto share = planner.shares()->of(apart);
+  REQUIRE(share);
+  CHECK(share->schedule.ranks == 8 * places);
+  const auto order = compose::order_by_time(apart, *share, schedule::kLaneBytes);
+  REQUIRE(order != nullptr);
+  check_order(compose::Verified(by_frames, order), *share);
+  auto wrong = std::make_shared<compose::Order>(*order);
+  std::ranges::reverse(wrong->sums);
+  CHECK_THROWS_WITH(compose::Verified(by_frames, wrong), Catch::Contains("turns round"));
 }
 
 TEST_CASE("an order of one host that turns round what its ranks do, or lacks steps, is refused") {
@@ -191,9 +233,8 @@ TEST_CASE("hosts that cannot do alike are refused with the reason") {
   refused([](compose::Composite& one) { one.tiers.push_back(one.tiers.front()); }, "several groups");
   refused([](compose::Composite& one) { one.tiers.front().leaves = {0}; }, "trees of their own");
   refused([](compose::Composite& one) { one.staggered = true; }, "begin in turn");
-  refused([](compose::Composite& one) { one.root_hosts.pop_back(); }, "not every host is the root");
-  refused([](compose::Composite& one) { one.root_hosts.front() = one.root_hosts.back(); },
-          "not every host is the root");
+  refused([](compose::Composite& one) { one.root_hosts.pop_back(); }, "not equally far apart");
+  refused([](compose::Composite& one) { one.root_hosts.front() = one.root_hosts.back(); }, "not equally far apart");
   refused([](compose::Composite& one) { one.chunks_per_rank += one.frames; }, "unlike numbers");
   refused([](compose::Composite& one) { std::ranges::reverse(one.hosts.back().ports); }, "unlike kinds");
   refused(

@@ -78,7 +78,7 @@ TEST_CASE("what protocols cost is told of composites without their flat forms") 
     const schedule::Schedule flat = model.schedule(collective, 0, name);
     CHECK(outline.layout.chunks == flat.chunks);
     CHECK(outline.layout.ranks == flat.ranks);
-    CHECK(outline.steps >= flat.steps);
+    if (!name.ends_with("-by-time")) CHECK(outline.steps >= flat.steps);  // an order has a step for each send
     const double busiest_us = schedule::busiest_us_per_byte(flat) * schedule::buffer_bytes(flat, kLong, 1);
     CHECK(outline.busiest_us == Approx(busiest_us).epsilon(0.15));  // unlike chunks are even on average only
     CHECK(model.outline(collective, 0, name, kLong, false).busiest_us == 0);

@@ -14,13 +14,17 @@ bool of_blocks(Collective collective) {
   return collective == Collective::allgather || collective == Collective::reducescatter;
 }
 
-// All hosts, each once, and as many strands of each.
+// At places that are equally far apart, each once, and as many strands of each.
 std::string fault_of_roots(const Composite& composite) {
+  const std::vector<int>& members = composite.tiers.front().groups.front();
   std::vector<int> roots = composite.root_hosts;
+  if (roots.empty() || members.size() % roots.size() != 0) return "root hosts are not equally far apart";
+  std::vector<int> wanted;
+  for (std::size_t place = 0; place < members.size(); place += members.size() / roots.size())
+    wanted.push_back(members[place]);
   std::ranges::sort(roots);
-  for (std::size_t host = 0; host < composite.hosts.size(); ++host)
-    if (roots.size() != composite.hosts.size() || roots[host] != static_cast<int>(host))
-      return "not every host is the root of a part of the data";
+  std::ranges::sort(wanted);
+  if (roots != wanted) return "root hosts are not equally far apart";
   const std::size_t of_frame = composite.hosts.front().ports.size() * roots.size() * at(composite.frames);
   if (at(composite.chunks_per_rank) % of_frame != 0) return "root hosts have unlike numbers of chunks";
   return "";
@@ -45,9 +49,17 @@ std::string fault_of_alike(const Composite& composite) {
   return both_ways ? fault_of_roots(composite) : "";
 }
 
+int hosts_that_stand_for_all(const Composite& composite) {
+  return composite.collective == Collective::allreduce
+             ? static_cast<int>(composite.hosts.size() / composite.root_hosts.size())
+             : 1;
+}
+
 void Routes::place_roots() {
-  root_at_.resize(composite_.root_hosts.size());
-  for (std::size_t root = 0; root < root_at_.size(); ++root)
+  period_ = hosts_that_stand_for_all(composite_);
+  root_at_.assign(composite_.hosts.size(), -1);
+  if (owners() > 1) return;
+  for (std::size_t root = 0; root < composite_.root_hosts.size(); ++root)
     root_at_[at(places_.front()[at(composite_.root_hosts[root])].index)] = static_cast<int>(root);
 }
 
@@ -59,19 +71,20 @@ int Routes::places_behind(int host, int root_host) const {
 // Of one port, in one frame.
 int Routes::strands_of_root() const { return strands() / static_cast<int>(composite_.root_hosts.size()); }
 
-ChunkId Routes::as_first_host(ChunkId chunk, int host) const { return as_first_host(chunk, host, root_host(chunk)); }
+ChunkId Routes::as_first_hosts(ChunkId chunk, int host) const { return as_first_hosts(chunk, host, root_host(chunk)); }
 
-ChunkId Routes::as_first_host(ChunkId chunk, int host, int root_host) const {
-  const int hosts = static_cast<int>(composite_.hosts.size());
-  const int behind = places_behind(host, root_host);
-  const int place = behind == 0 ? 0 : hosts - behind;
+ChunkId Routes::as_first_hosts(ChunkId chunk, int host, int root_host) const {
+  const int its_place = places_.front()[at(host)].index;
+  const int further = its_place - its_place % period_;
+  int place = places_.front()[at(root_host)].index - further;
+  if (place < 0) place += static_cast<int>(composite_.hosts.size());
   if (owners() > 1) {
     const Rank owner = chunk % composite_.ranks();
     const int its_host = composite_.tiers.front().groups.front()[at(place)];
     return chunk - owner + composite_.hosts[at(its_host)].ranks[at(local_of_[at(owner)])];
   }
-  const int further = root_at_[at(place)] - root_at_[at(places_.front()[at(root_host)].index)];
-  return chunk + further * most_ports_ * composite_.frames;
+  const int roots = root_at_[at(place)] - root_at_[at(places_.front()[at(root_host)].index)];
+  return chunk + roots * most_ports_ * composite_.frames;
 }
 
 std::size_t Routes::place_in_order(ChunkId chunk, Rank rank) const {
@@ -81,7 +94,10 @@ std::size_t Routes::place_in_order(ChunkId chunk, Rank rank) const {
 std::size_t Routes::place_in_order(ChunkId chunk, Rank rank, int root_host) const {
   if (!composite_.alike) return at(chunk) * at(composite_.ranks()) + at(rank);
   const int host = host_of(rank);
-  return at(as_first_host(chunk, host, root_host)) * composite_.hosts[at(host)].ranks.size() + at(local_of_[at(rank)]);
+  const int first = places_.front()[at(host)].index % period_;
+  return (at(as_first_hosts(chunk, host, root_host)) * at(period_) + at(first)) *
+             composite_.hosts[at(host)].ranks.size() +
+         at(local_of_[at(rank)]);
 }
 
 void Routes::take_order(ChunkId chunk, Rank rank, std::span<Move> moves) const {

@@ -135,8 +135,8 @@ struct RootHost {
 // chunks wait for one another (compose/lowering/by_time.h).
 struct Order {
   // By chunk, then rank: of the copy that comes to the rank, and of the sum that it passes on. Empty if there are none.
-  // Of Composite::alike: by the chunk that the tier's first host has in the place of this one
-  // (Routes::as_first_host()), then position of the rank in its host.
+  // Of Composite::alike: by the chunk that the tier's first hosts have in the place of this one
+  // (Routes::as_first_hosts()), then which of them, then position of the rank in its host.
   std::vector<Step> copies;
   std::vector<Step> sums;
   Step steps = 0;
@@ -189,7 +189,8 @@ struct Composite {
   // host then takes the turns of its schedules by how many places it stands behind a chunk's root host; with entries
   // all hosts take the same turn, since a host gets its entries from as many of its parent. So a row of blocks, or an
   // AllReduce's chunks of one strand for each root host, has one turn at a host. Without it chunks of one frame take
-  // all turns. For one tier with one group of hosts that are alike (fault_of_alike()).
+  // all turns. For one tier with one group of hosts that are alike (fault_of_alike()). An AllReduce may have a root
+  // host at every second, third ... place only, so that its chunks are longer: hosts do alike that are as far apart.
   bool alike = false;
 
   int ranks() const { return topology->ranks; }
@@ -199,6 +200,9 @@ class RailsOfPairs;
 
 // Why hosts of the composite cannot do alike (Composite::alike); empty: they can.
 std::string fault_of_alike(const Composite& composite);
+
+// Of Composite::alike: how many hosts stand for all. What the first ones of the tier do the next ones do as well.
+int hosts_that_stand_for_all(const Composite& composite);
 
 // Whether all frames meet on links that the hosts of a rack share. Where sums meet copies there, as in an AllReduce,
 // these hosts do not go on in step.
@@ -260,8 +264,8 @@ class Routes {
   // trees of its own. In most shapes it passes data to no other host.
   int last_host(ChunkId chunk) const;
 
-  // Of Composite::alike: the chunk with which the tier's first host does what `host` does with this one.
-  ChunkId as_first_host(ChunkId chunk, int host) const;
+  // Of Composite::alike: the chunk with which one of the tier's first hosts does what `host` does with this one.
+  ChunkId as_first_hosts(ChunkId chunk, int host) const;
 
   // Where the steps of an order have the one of what the rank does with the chunk: a copy that comes, a sum that
   // leaves.
@@ -312,7 +316,7 @@ class Routes {
   int strands() const;
   Step start(const Part& part) const;
   void take_order(ChunkId chunk, Rank rank, std::span<Move> moves) const;
-  ChunkId as_first_host(ChunkId chunk, int host, int root_host) const;
+  ChunkId as_first_hosts(ChunkId chunk, int host, int root_host) const;
   std::size_t place_in_order(ChunkId chunk, Rank rank, int root_host) const;
   void moves_of_part(const Part& part, Rank rank, std::vector<Move>& moves) const;
   Ends ends(const Part& part) const;
@@ -377,7 +381,8 @@ class Routes {
   std::vector<std::shared_ptr<const KindIndex>> kinds_;
   LocalIndex at_root_;
   std::vector<std::vector<Place>> places_;  // by tier, then host
-  std::vector<int> root_at_;                // Composite::alike, AllReduce: by place, its number among root hosts
+  std::vector<int> root_at_;                // Composite::alike, AllReduce: by place, its number among root hosts; or -1
+  int period_ = 1;                          // Composite::alike: hosts that stand for all
   std::vector<Step> tier_start_;            // first step of a tier when data spreads
   int most_ports_ = 1;
   Step depth_in_ = 0;  // largest over all kinds of hosts

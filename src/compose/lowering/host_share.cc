@@ -34,7 +34,10 @@ class Sum {
 class Circle {
  public:
   Circle(const Composite& composite, const Routes& routes)
-      : composite_(composite), routes_(routes), hosts_of_rack_(static_cast<int>(racks_of(composite).front().size())) {
+      : composite_(composite),
+        routes_(routes),
+        hosts_of_rack_(static_cast<int>(racks_of(composite).front().size())),
+        period_(composite.alike ? hosts_that_stand_for_all(composite) : 1) {
     const auto& racks = racks_of(composite);
     // The tier above takes racks in an order of its own.
     for (std::size_t rack = 0; rack < racks.size(); ++rack) {
@@ -62,10 +65,15 @@ class Circle {
     return composite.tiers.front().groups;
   }
 
-  // Whether every host is the root of as many chunks.
+  // Whether every host is the root of as many chunks, or every one so many places after another one.
   bool closed() const {
-    return std::ranges::all_of(of_root_, [&](const auto& chunks) { return chunks.size() == of_root_.front().size(); });
+    for (std::size_t place = 0; place < of_root_.size(); ++place)
+      if (of_root_[place].size() != (place % at(period_) == 0 ? of_root_.front().size() : 0)) return false;
+    return true;
   }
+
+  // How many hosts stand for all.
+  int period() const { return period_; }
 
   const std::vector<Rank>& ranks_at(int place) const { return composite_.hosts[at(order_[at(place)])].ranks; }
   int place(Rank rank) const { return place_[at(routes_.host_of(rank))]; }
@@ -73,7 +81,7 @@ class Circle {
   // Of the next host, and of a host of the next rack.
   std::vector<int> next_places() const {
     std::vector<int> places;
-    if (hosts_of_rack_ > 1) places.push_back(1);
+    if (hosts_of_rack_ > 1) places.push_back(period_);
     if (static_cast<int>(order_.size()) > hosts_of_rack_) places.push_back(hosts_of_rack_);
     return places;
   }
@@ -124,6 +132,7 @@ class Circle {
   const Composite& composite_;
   const Routes& routes_;
   int hosts_of_rack_;
+  int period_;
   std::vector<int> order_;  // hosts by place
   std::vector<int> place_;  // by host
   std::vector<int> local_;  // by rank
@@ -149,7 +158,7 @@ bool may_turn(const Composite& composite) {
   const Collective collective = composite.collective;
   const bool serves = collective == Collective::allgather || collective == Collective::reducescatter ||
                       (collective == Collective::allreduce && composite.meeting == Meeting::trees &&
-                       composite.root_hosts.size() == composite.hosts.size());
+                       (composite.alike || composite.root_hosts.size() == composite.hosts.size()));
   if (!serves || composite.order != nullptr || composite.tiers.empty()) return false;
   if (collective == Collective::allreduce && all_at_once_in_racks(composite)) return false;
   if (std::ranges::any_of(composite.tiers,
@@ -184,29 +193,37 @@ std::optional<schedule::HostShare> HostShares::of(const Composite& composite) co
   const Routes routes(composite);
   const Circle circle(composite, routes);
   if (!circle.closed() || !seems_to_turn(circle, routes)) return std::nullopt;
+  const int hosts = circle.period();
+  const std::optional<HostWays> of_several_hosts = hosts > 1 ? std::optional(of_several(*ways_, hosts)) : std::nullopt;
+  const HostWays& ways = of_several_hosts ? *of_several_hosts : *ways_;
+  const int devices = ways_->links.ranks;
   schedule::HostShare share;
-  share.whole_ranks = circle.ranks_at(0);
+  for (int place = 0; place < hosts; ++place)
+    share.whole_ranks.insert(share.whole_ranks.end(), circle.ranks_at(place).begin(), circle.ranks_at(place).end());
   share.ranks = composite.ranks();
-  share.ways = ways_->ways;
+  share.ways = ways.ways;
   schedule::Schedule& made = share.schedule;
   Sum sent;
   Sum got;
   std::vector<Move> moves;
-  for (std::size_t local = 0; local < share.whole_ranks.size(); ++local) {
-    const auto self = static_cast<Rank>(local);
+  for (std::size_t self = 0; self < share.whole_ranks.size(); ++self) {
+    const auto here = static_cast<Rank>(self);
+    const int place = here / devices;
     for (ChunkId chunk = 0; chunk < routes.chunks(); ++chunk) {
       moves.clear();
-      routes.moves(chunk, share.whole_ranks[local], moves);
+      routes.moves(chunk, share.whole_ranks[self], moves);
       for (const Move& move : moves) {
-        const int places = circle.place(move.peer);
-        const Rank peer = circle.local(move.peer);
+        const int peer_place = circle.place(move.peer);
+        const int stands_at = peer_place % hosts;
+        const Rank peer = stands_at * devices + circle.local(move.peer);
         if (!move.sends) {
-          got.add({peer, self, circle.between(places, 0), chunk, move.step, static_cast<int>(move.kind)});
+          got.add({peer, here, circle.between(peer_place, place), chunk, move.step, static_cast<int>(move.kind)});
           continue;
         }
-        const ChunkId arrives_as = circle.before(chunk, places);
-        sent.add({self, peer, places, arrives_as, move.step, static_cast<int>(move.kind)});
-        made.sends.push_back({chunk, self, peer, move.step, move.kind});
+        const int places = circle.between(place, peer_place);
+        const ChunkId arrives_as = circle.before(chunk, peer_place - stands_at);
+        sent.add({here, peer, places, arrives_as, move.step, static_cast<int>(move.kind)});
+        made.sends.push_back({chunk, here, peer, move.step, move.kind});
         share.beyond.push_back({move.peer, arrives_as, circle.reach(places)});
         made.steps = std::max(made.steps, move.step + 1);
       }
@@ -215,8 +232,8 @@ std::optional<schedule::HostShare> HostShares::of(const Composite& composite) co
   if (!(sent == got)) return std::nullopt;
   made.name = composite.name;
   made.collective = composite.collective;
-  made.ranks = ways_->links.ranks;
-  made.topology = ways_->links;
+  made.ranks = ways.links.ranks;
+  made.topology = ways.links;
   made.chunks = routes.chunks();
   made.chunks_per_rank = composite.chunks_per_rank;
   made.pipelined = true;

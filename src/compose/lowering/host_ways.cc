@@ -217,6 +217,9 @@ class Finder {
           edge = {number[at(edge.first)], number[at(edge.second)]};
         }
     std::ranges::sort(shared);
+    made_.outside.assign(at(nodes), false);
+    for (Node node = 0; node < topology_.nodes(); ++node)
+      if (number[at(node)] >= 0) made_.outside[at(number[at(node)])] = of_network_[at(node)];
     made_.links.switches = nodes - made_.links.ranks;
     for (topology::Link link : topology_.links) {
       const Edge ends{link.src, link.dst};
@@ -259,6 +262,50 @@ class Finder {
 };
 
 }  // namespace
+
+HostWays of_several(const HostWays& of_one, int hosts) {
+  HostWays all = of_one;
+  const topology::Topology& one = of_one.links;
+  all.links.ranks *= hosts;
+  all.links.switches *= hosts;
+  all.links.links.clear();
+  all.links.shared.clear();
+  const auto node_of = [&](Node node, int host) {
+    return node < one.ranks ? host * one.ranks + node : hosts * one.ranks + host * one.switches + node - one.ranks;
+  };
+  const auto edge_of = [&](const Edge& edge, int host) {
+    return Edge{node_of(edge.first, host), node_of(edge.second, host)};
+  };
+  for (int host = 0; host < hosts; ++host) {
+    for (topology::Link link : one.links) {
+      link.src = node_of(link.src, host);
+      link.dst = node_of(link.dst, host);
+      all.links.links.push_back(link);
+    }
+    for (topology::SharedSet set : one.shared) {
+      for (Edge& edge : set.links) edge = edge_of(edge, host);
+      all.links.shared.push_back(std::move(set));
+    }
+  }
+  // From the switch of the network on a way is the receiver's.
+  for (std::size_t reach = 0; reach < all.ways.size(); ++reach) {
+    HostShare::Ways& ways = all.ways[reach];
+    ways.clear();
+    if (of_one.ways[reach].empty()) continue;
+    for (int from = 0; from < hosts; ++from)
+      for (int src = 0; src < one.ranks; ++src)
+        for (int to = 0; to < hosts; ++to)
+          for (int dst = 0; dst < one.ranks; ++dst) {
+            std::vector<Edge>& way = ways.emplace_back();
+            int host = from;
+            for (const Edge& edge : of_one.ways[reach][at(src * one.ranks + dst)]) {
+              way.push_back(edge_of(edge, host));
+              if (of_one.outside[at(edge.second)]) host = to;
+            }
+          }
+  }
+  return all;
+}
 
 std::optional<HostWays> ways_of_alike_hosts(const topology::Topology& topology, const topology::Cluster& cluster,
                                             const schedule::EdgeIndex& edges) {

@@ -42,13 +42,17 @@ bool depend(const Move& a, const Move& b) {
   return a.sends != b.sends || (!a.sends && !sums);
 }
 
-// The order, and the ranks whose moves are looked at: all, or those of the first host.
+// The order, and the ranks whose moves are looked at: all, or those of the hosts that stand for all.
 class Proof {
  public:
   explicit Proof(const Composite& composite)
       : composite_(composite), order_(*composite.order), by_frames_(without_order(composite)), before_(by_frames_) {
     if (composite.alike) {
-      ranks_ = composite.hosts[at(composite.tiers.front().groups.front().front())].ranks;
+      const std::vector<int>& hosts = composite.tiers.front().groups.front();
+      for (int place = 0; place < hosts_that_stand_for_all(composite); ++place) {
+        const std::vector<Rank>& ranks = composite.hosts[at(hosts[at(place)])].ranks;
+        ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+      }
     } else {
       ranks_.resize(at(composite.ranks()));
       std::iota(ranks_.begin(), ranks_.end(), 0);

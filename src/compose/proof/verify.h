@@ -56,12 +56,14 @@
 //  11. Order. With steps of its own (Order), every chunk's sends and arrivals at a rank keep the order in which they
 //      were: a send comes after the same arrivals, and copies after the same other arrivals; sums commute. So every
 //      send reads the same value, by induction over its steps, and every rank ends with the same value.
-//      Where hosts do alike (Composite::alike) the order is that of one host. What a host does with a chunk then is a
-//      function of how many places it stands behind the chunk's root host in the only group, of the block's or strand's
-//      number there and of its frame: kinds, ports and shapes are the same for all, and Routes takes nothing else into
-//      the turn of a host, a port or a tree. So moves of any host are those of the first one with the chunk in the same
-//      place, and an order that keeps these keeps all. Both ends of a send take its step from the one that is named in
-//      Order, so they agree.
+//      Where hosts do alike (Composite::alike) the order is that of the first host, or of the first ones, as many as
+//      there are places from one root host to the next. What a host does with a chunk then is a function of how many
+//      places it stands behind the chunk's root host in the only group, of the block's or strand's number there and of
+//      its frame: kinds, ports and shapes are the same for all, and Routes takes nothing else into the turn of a host,
+//      a port or a tree. A host as many places further as there are such hosts, or a multiple, does the same with the
+//      chunk whose root host is as much further. So moves of any host are those of one of the first hosts, and an order
+//      that keeps these keeps all. Both ends of a send take its step from the one that is named in Order, so they
+//      agree.
 //  12. All ranks as one host. A composite of several hosts' ranks may have a single host that holds them all. Its
 //      schedules then pass the flat verifier on the links of the whole topology, and 2, 3, 5, 10 and 11 hold as for a
 //      topology of one host. There is no tier, so nothing passes between hosts.

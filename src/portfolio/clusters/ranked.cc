@@ -25,6 +25,8 @@ namespace {
 constexpr double kMostWork = 350000;
 constexpr double kLittleWork = 90000;  // one of each shape that takes no more comes first
 constexpr double kMostWorkWithFirst = 800000;
+constexpr double kMostWorkOfMany = 1600000;  // the same of a thousand ranks and more
+constexpr int kManyRanks = 1024;
 // A composite whose closed form is so many times the fastest simulated time is not simulated. On clusters of 40 to 128
 // ranks the closed form is between 0.8 and 1.3 times the simulated time.
 constexpr double kHopeless = 1.5;
@@ -47,7 +49,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Orders by time (OrderedShare) are made first, and of so many sends of one host together: three layouts or more, of
 // half a microsecond for each send. On more ranks planning may take longer.
 constexpr double kMostOrdered = 66000;
-constexpr double kMostOrderedOfMany = 300000;
+constexpr double kMostOrderedOfMany = 540000;
 constexpr int kFewRanks = 128;
 constexpr double kLittleFaster = 1.04;
 constexpr double kAlmostBest = 1.05;  // times what an order promises: it is not worth its time
@@ -160,7 +162,10 @@ std::string_view level(const CompositeCandidate& one) {
 class Simulations {
  public:
   Simulations(const std::vector<CompositeCandidate>& candidates, const schedule::SimulationOptions& options)
-      : candidates_(candidates), options_(options) {}
+      : candidates_(candidates), options_(options) {
+    const bool many = !candidates.empty() && candidates.front().composite->ranks() >= kManyRanks;
+    most_work_with_first_ = many ? kMostWorkOfMany : kMostWorkWithFirst;
+  }
 
   // Orders by time, in a time of their own, the one first that takes the least time if no chunk waits for another one.
   // Nothing where others promise as much: their closed form is good where data enters hosts at one device.
@@ -177,7 +182,8 @@ class Simulations {
     for (const auto& [us, one] : promising) {
       const CompositeCandidate& candidate = candidates_[one->candidate];
       if (others_us < us || least_us_ < kAlmostBest * us) return;
-      const double sends = sends_of(candidate) / static_cast<double>(candidate.composite->hosts.size());
+      const double sends = sends_of(candidate) / static_cast<double>(candidate.composite->hosts.size()) *
+                           compose::hosts_that_stand_for_all(*candidate.composite);
       if (ordered + sends > most_ordered(*candidate.composite)) continue;
       ordered += sends;
       simulate(*one);
@@ -214,7 +220,7 @@ class Simulations {
     RankedComposite& first = order.front();
     if (first.simulated || refused_.contains(first.candidate)) return false;
     const double work = work_of(first.candidate, first.slice_bytes);
-    if (work_ + work > kMostWorkWithFirst) return false;
+    if (work_ + work > most_work_with_first_) return false;
     simulate(first);
     return true;
   }
@@ -238,7 +244,7 @@ class Simulations {
     bool any = false;
     for (RankedComposite* const one : others) {
       const Trees trees = trees_of(candidates_[one->candidate]);
-      if (tried.contains(trees) || work_ + work_of(one->candidate, one->slice_bytes) > kMostWorkWithFirst) continue;
+      if (tried.contains(trees) || work_ + work_of(one->candidate, one->slice_bytes) > most_work_with_first_) continue;
       simulate(*one);
       any = true;
       if (one->simulated) tried.insert(trees);
@@ -250,7 +256,7 @@ class Simulations {
   void shorten_slices(RankedComposite& first) {
     if (!first.simulated || alike(first.candidate)) return;
     for (double slice = first.slice_bytes / 2; slice >= kLeastSlice; slice /= 2) {
-      if (work_ + work_of(first.candidate, slice) > kMostWorkWithFirst) return;
+      if (work_ + work_of(first.candidate, slice) > most_work_with_first_) return;
       const auto time = time_of(first.candidate, slice);
       if (!time || time->stopped || time->us >= first.time_us) return;
       first.time_us = least_us_ = time->us;
@@ -408,6 +414,7 @@ class Simulations {
   const std::vector<CompositeCandidate>& candidates_;
   const schedule::SimulationOptions& options_;
   double work_ = 0;
+  double most_work_with_first_ = 0;
   double least_us_ = kNever;
   std::array<double, 2> over_closed_form_{1, 1};                  // the least time, apart for those that wait little
   std::map<Family, double> over_closed_form_of_;                  // the most of a time, at least

@@ -91,14 +91,21 @@ int chunks_of_buffer(const compose::Composite& composite, Evenly evenly) {
   return strands * most_ports(composite);
 }
 
-int chunks_of_alike(const compose::Composite& composite) {
+void let_hosts_do_alike(compose::Composite& composite, int hosts_for_all) {
   const bool entries = has_entries(composite);
+  composite.alike = true;
+  int& chunks = composite.chunks_per_rank;
   if (composite.collective != Collective::allreduce) {
     const int row = composite.collective == Collective::reducescatter ? composite.ranks() : 1;
-    return entries ? composite.frames * row : composite.chunks_per_rank;
+    if (entries) chunks = composite.frames * row;
+    return;
   }
-  const int row = composite.frames * most_ports(composite) * static_cast<int>(composite.hosts.size());
-  return row * (entries ? 1 : std::max(1, composite.chunks_per_rank / row));
+  composite.root_hosts.clear();
+  const std::vector<int>& members = composite.tiers.front().groups.front();
+  for (std::size_t place = 0; place < members.size(); place += static_cast<std::size_t>(hosts_for_all))
+    composite.root_hosts.push_back(members[place]);
+  const int row = composite.frames * most_ports(composite) * static_cast<int>(composite.root_hosts.size());
+  chunks = row * (entries ? 1 : std::max(1, chunks / row));
 }
 
 // Roots and trees have no common divisor: each root has all trees.

@@ -33,9 +33,10 @@ int pieces_of_block(const compose::Composite& composite, Evenly evenly);
 // busy.
 int chunks_of_buffer(const compose::Composite& composite, Evenly evenly);
 
-// Composite::chunks_per_rank where hosts do alike, near what it is: as many chunks of each root host. With entries a
-// frame has one for each root and port, so that frames take the turns of a host, which are unlike, one by one.
-int chunks_of_alike(const compose::Composite& composite);
+// Makes hosts do alike (Composite::alike), so many of which stand for all: with as many chunks for each root host, near
+// Composite::chunks_per_rank. With entries a frame has one for each root and port, so that frames take the turns of a
+// host, which are unlike, one by one.
+void let_hosts_do_alike(compose::Composite& composite, int hosts_for_all);
 
 // AllReduce by several trees: one root host; some, where a chunk's root host does more for it than others do.
 std::vector<int> root_hosts_of_trees(const compose::Composite& composite);

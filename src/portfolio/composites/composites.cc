@@ -338,8 +338,7 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
     composite.chunks_per_rank *= cuts_for_trees(composite, pieces_of_block(composite, evenly), composite.frames);
   composite.chunks_per_rank *= variant.frames.frames;
   if (!simulated() && has_order(variant.frames.order)) {
-    composite.alike = true;
-    composite.chunks_per_rank = chunks_of_alike(composite);
+    let_hosts_do_alike(composite, variant.frames.hosts);
     if (!compose::fault_of_alike(composite).empty() || !shares_->serves(composite)) return {};
   }
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
@@ -538,10 +537,12 @@ void CompositePlanner::add_by_time(std::vector<Variant>& variants, const Variant
   if (shape != (hosts_.size() > 2 ? Shape::quadrupling : Shape::doubling) && shape != Shape::direct) return;
   Variant variant = of_shape;
   const compose::HostKind& kind = *naming(of_shape.level).kind;
-  const int ports = static_cast<int>(hosts_.front().ports.size());
-  const int chunks =
-      of_shape.collective == Collective::allreduce ? ports * static_cast<int>(hosts_.size()) : topology_->ranks;
-  for (const Framing& frames : frames_by_time(of_shape.collective, kind.has_entries() ? most_turns(kind) : 0, chunks)) {
+  const int turns = kind.has_entries() ? most_turns(kind) : 0;
+  // Every rank has blocks, and every port has chunks of an AllReduce.
+  const auto ports =
+      of_shape.collective == Collective::allreduce ? hosts_.front().ports.size() : hosts_.front().ranks.size();
+  const auto hosts = static_cast<int>(hosts_.size());
+  for (const Framing& frames : frames_by_time(of_shape.collective, turns, hosts, static_cast<int>(ports))) {
     variant.frames = frames;
     variants.push_back(variant);
   }

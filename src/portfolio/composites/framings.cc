@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -80,7 +79,7 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
   for (const int apart : steps)
     for (const int frames : kNumbersOfFrames) {
       if (hosts > kManyHosts && frames != 8 && frames != 32) continue;
-      if (frames == 2 && (!of_blocks || hosts < kShortBlocks)) continue;
+      if (frames == 2 && ((!of_blocks && !both_ways) || hosts < kShortBlocks)) continue;
       if (both_ways || !entries || frames <= kMostFramesOfEntries) result.push_back({frames, apart});
     }
   return result;
@@ -93,25 +92,45 @@ std::string frames_in_name(const compose::Composite& composite) {
                                     : fmt::format("/{}x{}", composite.frames, composite.frame_steps);
 }
 
-// The order of frames is where the search begins, and data that enters hosts at several devices has long ways. Programs
-// that follow an order have an operation for each send. Where these would be too many for all turns of a host, some of
-// the turns are nearly even for one direction, not for both.
-std::vector<Framing> frames_by_time(Collective collective, int turns, int chunks_of_frame) {
-  constexpr int kMostChunks = 24576;
-  constexpr int kSomeTurns = 8;
+namespace {
+
+// Programs that follow an order have an operation for each send.
+constexpr int kMostChunksOneWay = 24576;
+constexpr int kMostChunksBothWays = 10240;
+
+// The fewest hosts that divide all, so that as many chunks fit; 0: some more would not do alike enough.
+int hosts_for_all(int chunks_of_all_roots, int hosts) {
+  constexpr int kMost = 4;
+  for (int some = 1; some <= std::min(kMost, hosts); ++some)
+    if (hosts % some == 0 && chunks_of_all_roots / some <= kMostChunksBothWays) return some;
+  return 0;
+}
+
+}  // namespace
+
+// The order of frames is where the search begins, and data that enters hosts at several devices has long ways. Where
+// there would be too many chunks for all turns of a host, some of the turns are nearly even.
+std::vector<Framing> frames_by_time(Collective collective, int turns, int hosts, int ports) {
   const bool both_ways = collective == Collective::allreduce;
-  std::vector<Framing> wanted;
-  if (turns == 0)
-    wanted = {{16, 1}, {32, 1}};
-  else
-    wanted = {{turns, 8}, {2 * turns, 5}};
-  const auto fit = [&](const Framing& one) {
-    return one.frames * chunks_of_frame <= kMostChunks / (both_ways ? 2 : 1);
+  std::vector<Framing> result;
+  result.reserve(2);
+  const auto add = [&](int frames, int steps, int most_hosts) {
+    const int chunks = frames * hosts * ports;
+    const int some = both_ways ? hosts_for_all(chunks, hosts) : chunks <= kMostChunksOneWay ? 1 : 0;
+    Framing one{frames, steps, false, Steps::by_time};
+    one.hosts = some;
+    if (some > 0 && some <= most_hosts) result.push_back(one);
   };
-  std::erase_if(wanted, std::not_fn(fit));
-  if (wanted.empty() && turns > kSomeTurns && !both_ways && fit({kSomeTurns})) wanted = {{kSomeTurns, 2}};
-  for (Framing& one : wanted) one.order = Steps::by_time;
-  return wanted;
+  if (turns == 0) {
+    add(16, 1, 1);
+    add(32, 1, 1);
+    return result;
+  }
+  add(turns, 8, hosts);
+  add(2 * turns, 5, 1);
+  for (const int some_turns : {16, 8})
+    if (result.empty() && turns > some_turns) add(some_turns, both_ways ? 12 : 2, hosts);
+  return result;
 }
 
 bool too_many_frames(const Framing& framing, int chunks, int ranks) {

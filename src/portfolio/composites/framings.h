@@ -19,6 +19,8 @@ struct Framing {
   int steps = 1;
   bool staggered = false;
   Steps order = Steps::of_frames;
+  // Where hosts do alike: hosts that stand for all (compose/form/composite.h), so that AllReduce has longer chunks.
+  int hosts = 1;
 };
 
 // Deep trees: a simulation tells. An order by time is best for chunks of one slice: longer data needs more frames.
@@ -73,7 +75,7 @@ std::vector<Framing> frames_of_many(Collective collective, compose::Shape shape,
 
 // Of composites that get an order by time of one host's sends. `turns`: how many chunks of a root take all turns of a
 // host once, where these are unlike (hosts with entries); else 0. None where programs would be too long.
-std::vector<Framing> frames_by_time(Collective collective, int turns, int chunks_of_frame);
+std::vector<Framing> frames_by_time(Collective collective, int turns, int hosts, int ports);
 
 // The end of a composite's name.
 std::string frames_in_name(const compose::Composite& composite);
