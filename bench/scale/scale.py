@@ -485,13 +485,14 @@ def main():
              "cuts around ranks, parts of hosts and hosts, runs of neighbouring switches, several parts at once, all NICs "
              "together, the way to the farthest device with all latencies, NICs with the latencies behind them.", "",
              "What falls short is in the list below the second table. mi250x at 64 MiB: steps of 2 us on hosts beside 200 to 335 us. Where "
-             "links on hosts are as busy as NICs (z52, z52-full), chunks wait for one another: simulations show it, and where nothing is "
-             "simulated the closed form does, by terms that were fitted to simulations of 64 and 128 ranks; a table below sets "
-             "both beside one another. pcie8 is planned as two islands, the devices of each socket "
-             "(`src/topology/symmetry/islands.h`). Frames that overlap wait less, and need data: of 64 MiB on hundreds of ranks AllGather and "
-             "ReduceScatter have chunks of a few KiB, which wait for slots of connections; an AllReduce goes by trees of hosts with "
-             "few roots, whose chunks are longer. Of 1 and 8 MiB they tell less; [how much longer what it chooses takes "
-             "than the best](scale_chosen.md) is on a page of its own. What returns to the root's host in a Broadcast or Reduce waits likewise. "
+             "links on hosts are as busy as NICs (z52, z52-full), chunks wait for one another. AllGather, ReduceScatter and AllReduce on more "
+             "than 32 ranks therefore take their steps from time where hosts do alike: one host's order is that of all "
+             "(`src/compose/form/alike.cc`, names that end in -by-time). Where nothing is simulated the closed form tells of waiting, by "
+             "terms that were fitted to simulations of 64 and 128 ranks; a table below sets both beside one another. "
+             "pcie8 is planned as two islands, the devices of each socket (`src/topology/symmetry/islands.h`). An AllReduce on hundreds of "
+             "ranks has root hosts some places apart, or goes by trees of hosts with few roots, so that its chunks are longer. "
+             "Of 1 and 8 MiB all this tells less; [how much longer what it chooses takes than the best](scale_chosen.md) is on a page of "
+             "its own. What returns to the root's host in a Broadcast or Reduce waits, too. "
              "Gather and Scatter on hosts without a switch: the last way on the root's host is by shortest paths.", "",
              "![time over ranks](scale.svg)", ""]
     points = {}
