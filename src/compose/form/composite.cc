@@ -133,7 +133,7 @@ Routes::Ends Routes::ends(const Part& part) const {
   const int piece = chunk / ranks;
   const auto by_owner = [&](Ends ends) {
     const int local = local_of_[at(owner)];
-    ends.turn = composite_.alike ? local + piece * most_ports_ : turn_of_[at(owner)] + piece * ranks;
+    ends.turn = own_turn(owner, piece);
     ends.strand = composite_.alike ? piece : host_of_[at(owner)] * pieces_ + piece;
     ends.tree_turn = local + part.frame * pieces_ + piece;
     ends.near_turn = local + piece;
@@ -182,15 +182,21 @@ void Routes::take_alike_turns(Ends& ends, int frame) const {
   if (depth_home_in_ == 0) ends.turn_of_place = strands_of_root();
 }
 
+// Blocks of all hosts take the ports in turn, or those of each host do.
+int Routes::own_turn(Rank owner, int piece) const {
+  return composite_.alike ? local_of_[at(owner)] + piece * most_ports_
+                          : turn_of_[at(owner)] + piece * composite_.ranks();
+}
+
 // The turn of the owner's port, or of that near it. Several ports of another host may be at that port's leaf switch:
 // `others` tells which of them.
 int Routes::turn_on_rails(Rank owner, int near_turn, int others) const {
   const int index = host_of_[at(owner)];
   const Host& host = composite_.hosts[at(index)];
   const std::vector<int>* near = host.all_own() ? nullptr : &host.near[at(local_of_[at(owner)])];
-  if (near != nullptr && near->empty()) return turn_of_[at(owner)] + others * composite_.ranks();
+  if (near != nullptr && near->empty()) return own_turn(owner, others);
   const Rank port = near == nullptr ? owner : host.ranks[at((*near)[at(near_turn) % near->size()])];
-  const int turn = port_of_[at(port)] >= 0 ? port_of_[at(port)] : turn_of_[at(owner)];
+  const int turn = port_of_[at(port)] >= 0 ? port_of_[at(port)] : own_turn(owner, 0);
   return turn + static_cast<int>(host.ports.size()) * (index + others);
 }
 

@@ -309,6 +309,7 @@ class Routes {
   void take_alike_turns(Ends& ends, int frame) const;
   void place_roots();
   ChunkId local_chunk(const std::vector<std::vector<ChunkId>>& turns, const Ends& ends, int host, int root_host) const;
+  int own_turn(Rank owner, int piece) const;
   int turn_on_rails(Rank owner, int near_turn, int others) const;
   int owners() const;  // ranks whose blocks take turns in the numbers of chunks
   Part part(ChunkId chunk) const;

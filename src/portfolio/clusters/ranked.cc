@@ -360,7 +360,7 @@ class Simulations {
     schedule::SimulationOptions options = options_;
     options.slice_bytes = slice_bytes;
     options.stop_after_us = least_us_;
-    if (candidate.by_time != nullptr) {
+    if (candidate.by_time != nullptr && !unlike_.contains(index)) {
       const schedule::HostShare* const share = candidate.by_time->share();
       if (share == nullptr) return std::nullopt;
       const FlatSize size(static_cast<double>(share->schedule.sends.size()), candidate.cost.chunk_per_byte);

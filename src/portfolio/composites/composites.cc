@@ -342,6 +342,7 @@ std::vector<CompositeCandidate> CompositePlanner::made(const Variant& variant, W
     if (!compose::fault_of_alike(composite).empty() || !shares_->serves(composite)) return {};
   }
   const int chunks = schedule::chunk_count(variant.collective, ranks, composite.chunks_per_rank);
+  if (composite.alike && too_many_by_time(variant.collective, chunks)) return {};
   if (!simulated() && !composite.alike && too_many_frames(variant.frames, chunks, ranks)) return {};
   const HostLevel* const level = &naming(variant.level);
   const bool by_ports = passes_whole(variant.collective) && !composite.at_root && level->steps > 0;
@@ -535,16 +536,15 @@ void CompositePlanner::add_by_time(std::vector<Variant>& variants, const Variant
   const Shape shape = of_shape.shape;
   if (simulated() || info(of_shape.collective).rooted || hosts_.size() < 2) return;
   if (shape != (hosts_.size() > 2 ? Shape::quadrupling : Shape::doubling) && shape != Shape::direct) return;
-  Variant variant = of_shape;
   const compose::HostKind& kind = *naming(of_shape.level).kind;
   const int turns = kind.has_entries() ? most_turns(kind) : 0;
   // Every rank has blocks, and every port has chunks of an AllReduce.
   const auto ports =
       of_shape.collective == Collective::allreduce ? hosts_.front().ports.size() : hosts_.front().ranks.size();
-  const auto hosts = static_cast<int>(hosts_.size());
-  for (const Framing& frames : frames_by_time(of_shape.collective, turns, hosts, static_cast<int>(ports))) {
-    variant.frames = frames;
-    variants.push_back(variant);
+  for (const Framing& frames :
+       frames_by_time(of_shape.collective, turns, static_cast<int>(hosts_.size()), static_cast<int>(ports))) {
+    variants.push_back(of_shape);
+    variants.back().frames = frames;
   }
 }
 

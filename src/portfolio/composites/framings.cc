@@ -95,14 +95,13 @@ std::string frames_in_name(const compose::Composite& composite) {
 namespace {
 
 // Programs that follow an order have an operation for each send.
-constexpr int kMostChunksOneWay = 24576;
-constexpr int kMostChunksBothWays = 10240;
+int most_chunks_by_time(Collective collective) { return collective == Collective::allreduce ? 10240 : 24576; }
 
 // The fewest hosts that divide all, so that as many chunks fit; 0: some more would not do alike enough.
 int hosts_for_all(int chunks_of_all_roots, int hosts) {
   constexpr int kMost = 4;
   for (int some = 1; some <= std::min(kMost, hosts); ++some)
-    if (hosts % some == 0 && chunks_of_all_roots / some <= kMostChunksBothWays) return some;
+    if (hosts % some == 0 && chunks_of_all_roots / some <= most_chunks_by_time(Collective::allreduce)) return some;
   return 0;
 }
 
@@ -116,7 +115,7 @@ std::vector<Framing> frames_by_time(Collective collective, int turns, int hosts,
   result.reserve(2);
   const auto add = [&](int frames, int steps, int most_hosts) {
     const int chunks = frames * hosts * ports;
-    const int some = both_ways ? hosts_for_all(chunks, hosts) : chunks <= kMostChunksOneWay ? 1 : 0;
+    const int some = both_ways ? hosts_for_all(chunks, hosts) : chunks <= most_chunks_by_time(collective) ? 1 : 0;
     Framing one{frames, steps, false, Steps::by_time};
     one.hosts = some;
     if (some > 0 && some <= most_hosts) result.push_back(one);
@@ -132,6 +131,8 @@ std::vector<Framing> frames_by_time(Collective collective, int turns, int hosts,
     if (result.empty() && turns > some_turns) add(some_turns, both_ways ? 12 : 2, hosts);
   return result;
 }
+
+bool too_many_by_time(Collective collective, int chunks) { return chunks > most_chunks_by_time(collective); }
 
 bool too_many_frames(const Framing& framing, int chunks, int ranks) {
   return framing.frames > kFewFrames && chunks > std::max(kMostChunksOfMoreFrames, kMostChunksOfRank * ranks);

@@ -82,5 +82,6 @@ std::string frames_in_name(const compose::Composite& composite);
 
 // Whether ranks' programs get too long; `chunks` are those of all frames.
 bool too_many_frames(const Framing& framing, int chunks, int ranks);
+bool too_many_by_time(Collective collective, int chunks);  // where they follow an order
 
 }  // namespace sccl::portfolio

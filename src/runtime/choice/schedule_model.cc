@@ -174,6 +174,7 @@ std::vector<ScheduleModel::Ranked> ScheduleModel::ranking_by_levels(Collective c
     const std::string name = (*all)[candidate].name();
     ranked.push_back({name, time_us, !asked.empty() && portfolio::answers_to(name, asked)});
   }
+  composites_.keep({collective, root}, all, bytes_of(*all));  // predictions have made orders
   return ranked;
 }
 
