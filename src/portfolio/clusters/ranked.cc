@@ -51,6 +51,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kMostOrdered = 66000;
 constexpr double kMostOrderedOfMany = 540000;
 constexpr int kFewRanks = 128;
+constexpr double kLongForOrders = 0.7;  // of the time without waiting, while links are busy: short data gains nothing
+constexpr double kLongToTell = 0.9;
 constexpr double kLittleFaster = 1.04;
 constexpr double kAlmostBest = 1.05;  // times what an order promises: it is not worth its time
 
@@ -175,7 +177,8 @@ class Simulations {
     for (RankedComposite& one : order) {
       const CompositeCandidate& candidate = candidates_[one.candidate];
       if (candidate.by_time == nullptr && !has_entries(candidate)) others_us = std::min(others_us, one.closed_us);
-      if (candidate.by_time != nullptr) promising.emplace_back(without_waiting_us(one), &one);
+      if (candidate.by_time != nullptr && is_long(one, kLongForOrders))
+        promising.emplace_back(without_waiting_us(one), &one);
     }
     std::ranges::stable_sort(promising, {}, &std::pair<double, RankedComposite*>::first);
     double ordered = 0;
@@ -187,7 +190,13 @@ class Simulations {
       if (ordered + sends > most_ordered(*candidate.composite)) continue;
       ordered += sends;
       simulate(*one);
+      knows_order_ = true;
     }
+  }
+
+  // Whether links are busy for such a part of the time.
+  bool is_long(const RankedComposite& one, double part) const {
+    return candidates_[one.candidate].cost.busy_us(options_.bytes) >= part * without_waiting_us(one);
   }
 
   double without_waiting_us(const RankedComposite& one) const {
@@ -286,11 +295,13 @@ class Simulations {
   }
 
  private:
-  // Steps of a frame overlap those of others: simulations may be a little faster than the closed form without waiting.
+  // Beside the time of an order. Steps of a frame overlap those of others: simulations may be a little faster than the
+  // closed form without waiting, of short data a good deal.
   bool cannot_win(const RankedComposite& one) const {
-    if (least_us_ == kNever) return false;
+    if (!knows_order_ || least_us_ == kNever) return false;
     const double busy_us = candidates_[one.candidate].cost.busy_us(options_.bytes);
-    return kAboutAsFast * busy_us >= least_us_ || without_waiting_us(one) >= kLittleFaster * least_us_;
+    return kAboutAsFast * busy_us >= least_us_ ||
+           (is_long(one, kLongToTell) && without_waiting_us(one) >= kLittleFaster * least_us_);
   }
 
   bool alike(std::size_t index) const { return has_share(candidates_[index]) && !unlike_.contains(index); }
@@ -415,6 +426,7 @@ class Simulations {
   const schedule::SimulationOptions& options_;
   double work_ = 0;
   double most_work_with_first_ = 0;
+  bool knows_order_ = false;
   double least_us_ = kNever;
   std::array<double, 2> over_closed_form_{1, 1};                  // the least time, apart for those that wait little
   std::map<Family, double> over_closed_form_of_;                  // the most of a time, at least
