@@ -110,7 +110,8 @@ class Verifier {
 };
 
 // Throws invalid_argument that names the level, the host or kind, and the fault. O(links + ranks + the flat verifier's
-// work on each kind), and of a composite with an order the moves of all ranks, or of one host.
+// work on each kind), and of a composite with an order the moves of all ranks, or of
+// the hosts that stand for all.
 void verify(const Composite& composite);
 
 // A composite that has passed verify() and does not change any more. Programs are made of nothing else

@@ -16,6 +16,10 @@ std::size_t memory_bytes(const schedule::Schedule& schedule) {
          schedule.topology.links.size() * sizeof(topology::Link);
 }
 
+std::size_t memory_bytes(const compose::Order& order) {
+  return (order.copies.size() + order.sums.size()) * sizeof(compose::Step);
+}
+
 compose::Verified ordered_if_proved(const compose::Verified& known,
                                     const std::shared_ptr<const compose::Order>& order) {
   try {
@@ -97,11 +101,7 @@ std::size_t FlatForm::sends() const {
 std::size_t FlatForm::bytes() const {
   const bool made = state_->made.load(std::memory_order_acquire);  // pairs with make()
   if (!made) return sizeof(State);
-  std::size_t order = 0;
-  if (state_->order)
-    for (const auto* steps : {&state_->order->copies, &state_->order->sums})
-      order += steps->size() * sizeof(compose::Step);
-  return sizeof(State) + memory_bytes(state_->schedule) + order;
+  return sizeof(State) + memory_bytes(state_->schedule) + (state_->order ? memory_bytes(*state_->order) : 0);
 }
 
 }  // namespace sccl::portfolio

@@ -12,8 +12,9 @@
 
 namespace sccl::portfolio {
 
-// The memory that a schedule takes, about.
+// The memory that a schedule takes, about, and an order.
 std::size_t memory_bytes(const schedule::Schedule& schedule);
+std::size_t memory_bytes(const compose::Order& order);
 
 // Whether a composite's sends keep their steps, or get an order by time (compose/lowering/by_time.h) when it is first
 // needed: by time for chunks of a lane or more, or for chunks of a whole slice.

@@ -64,9 +64,7 @@ std::size_t OrderedShare::bytes() const {
   std::size_t bytes = sizeof(State);
   if (state_->share)
     bytes += memory_bytes(state_->share->schedule) + state_->share->beyond.size() * sizeof(schedule::HostShare::Beyond);
-  if (state_->order)
-    for (const auto* steps : {&state_->order->copies, &state_->order->sums})
-      bytes += steps->size() * sizeof(compose::Step);
+  if (state_->order) bytes += memory_bytes(*state_->order);
   return bytes;
 }
 
